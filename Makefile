@@ -1,0 +1,81 @@
+# `make` alone says what there is. Needs Python 3.11 or newer and make; everything else is installed
+# into $(VENV) the first time, and again when a requirements file changes.
+
+PYTHON ?= python3
+VENV ?= .venv
+PORT ?= 8000
+MCP_PORT ?= 8808
+SECONDS ?= 60
+BENCH ?=
+TORTURE ?=
+
+BIN := $(VENV)/bin
+RUN_STAMP := $(VENV)/.installed-run
+DEV_STAMP := $(VENV)/.installed-dev
+SOURCES := bench elicitation project tests manage.py
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench torture soak screenshots clean
+
+help: ## print this list
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+): .*## (.*)/  make \1|\2/' \
+		| awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
+
+demo: $(RUN_STAMP) ## start the demo site and its MCP server (PORT=8000 MCP_PORT=8808)
+	@$(BIN)/python -m project.demo_run --port $(PORT) --mcp-port $(MCP_PORT)
+
+test: lint ## run everything that CI runs on SQLite: lint, then the tests with their coverage
+	$(BIN)/python -m pytest --cov --cov-report=
+	$(BIN)/coverage report --fail-under=95
+	$(BIN)/coverage report --include='elicitation/core/*' --fail-under=100
+
+lint: $(DEV_STAMP) ## check style, types, imports, migrations and Django's own checks
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -W error manage.py makemigrations --check --dry-run --settings tests.settings
+	$(BIN)/python -W error manage.py check --fail-level WARNING --settings tests.settings
+
+format: $(DEV_STAMP) ## put the code in the project's style
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+bench: $(DEV_STAMP) ## measure what everything costs beside its floor (BENCH="--check --write")
+	$(BIN)/python -m bench $(BENCH)
+
+torture: $(DEV_STAMP) ## let processes fight over answers and be killed (SECONDS=60, TORTURE="…")
+	$(BIN)/python -m tests.torture --seconds $(SECONDS) $(TORTURE)
+
+soak: $(DEV_STAMP) ## run outbox, cleaning up and eight workers beside each other for a minute
+	SOAK_SECONDS=60 $(BIN)/python -m pytest -s tests/ops/test_soak.py
+
+messages: $(DEV_STAMP) ## collect the strings to translate, and compile the catalogues (needs gettext)
+	cd elicitation && $(abspath $(BIN))/django-admin makemessages -l de -l fr -l ar --no-wrap \
+		--no-location --no-obsolete
+	cd elicitation && $(abspath $(BIN))/django-admin compilemessages
+
+screenshots: $(DEV_STAMP) ## take the pictures of the documentation anew (needs Chromium)
+	$(BIN)/python -m project.screenshots
+
+clean: ## remove the environment, the demo's database and what tests and tools left
+	rm -rf $(VENV) .venv-newest .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
+		.ruff_cache .schemathesis build dist htmlcov node_modules reports staticfiles test-results \
+		db.sqlite3 db.sqlite3-shm db.sqlite3-wal
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# pip and not python, which is there even where the venv failed half-way for want of ensurepip.
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "This project needs Python 3.11 or newer, and '$(PYTHON)' is not" \
+			"($$($(PYTHON) --version 2>&1 | head -n 1)). Name another: make PYTHON=python3.12 …" >&2; \
+		exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(RUN_STAMP): requirements.txt | $(BIN)/pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(DEV_STAMP): requirements.txt requirements-dev.txt | $(BIN)/pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@

@@ -1,0 +1,118 @@
+"""Times a piece of work beside its floor, turn by turn, so that a busy machine slows both."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+#: Makes ready what a number of runs need, outside the time, and returns the runs.
+Prepare = Callable[[int], Sequence[Callable[[], object]]]
+
+
+@dataclass(kw_only=True)
+class Result:
+    """One line of the table: microseconds for one run, and the least ratio that must hold."""
+
+    name: str
+    floor_name: str
+    ours: float
+    floor: float
+    ratio: float
+    least: float | None = None
+
+    @property
+    def holds(self) -> bool:
+        return self.least is None or self.ratio >= self.least
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"holds": self.holds}
+
+
+@dataclass(kw_only=True)
+class Growth:
+    """How long one piece of work takes with more and more rows in the tables."""
+
+    name: str
+    most: float | None = None
+    microseconds: dict[int, float] = field(default_factory=dict)
+    plans: list[str] = field(default_factory=list)
+    scans: list[str] = field(default_factory=list)
+
+    @property
+    def factor(self) -> float:
+        """The time with the most rows, as a multiple of that with the fewest."""
+        sizes = sorted(self.microseconds)
+        return self.microseconds[sizes[-1]] / self.microseconds[sizes[0]]
+
+    @property
+    def holds(self) -> bool:
+        return (self.most is None or self.factor <= self.most) and not self.scans
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"factor": self.factor, "holds": self.holds}
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Keep the garbage collector out of a time; it would charge one for the other's garbage."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def timed(prepare: Prepare, runs: int) -> float:
+    """The microseconds that one run takes, on average over ``runs``."""
+    ready = prepare(runs)
+    with undisturbed():
+        begin = time.perf_counter()
+        for run in ready:
+            run()
+        return (time.perf_counter() - begin) / len(ready) * 1e6
+
+
+def compare(
+    name: str,
+    ours: Prepare,
+    floor_name: str,
+    floor: Prepare,
+    *,
+    runs: int,
+    rounds: int,
+    least: float | None = None,
+) -> Result:
+    """Measure both in turn; the ratio is the median of the rounds' own ratios.
+
+    A ratio of 0.5 says that the floor does in half the time what we do.
+    """
+    timed(ours, 5)
+    timed(floor, 5)
+    pairs = []
+    for turn in range(rounds):
+        # Whoever is second finds warmer caches, or a fuller disk queue: they take turns.
+        if turn % 2:
+            low = timed(floor, runs)
+            pairs.append((timed(ours, runs), low))
+        else:
+            pairs.append((timed(ours, runs), timed(floor, runs)))
+    return Result(
+        name=name,
+        floor_name=floor_name,
+        ours=statistics.median(pair[0] for pair in pairs),
+        floor=statistics.median(pair[1] for pair in pairs),
+        ratio=statistics.median(low / mine for mine, low in pairs),
+        least=least,
+    )
+
+
+def median(prepare: Prepare, *, runs: int, rounds: int) -> float:
+    """The median of the rounds, in microseconds for one run."""
+    timed(prepare, 5)
+    return statistics.median(timed(prepare, runs) for _ in range(rounds))

@@ -1,0 +1,118 @@
+"""Who may see and answer a question, decided in one place.
+
+Inbox, pages, API and notifications all ask the one object that ``ELICITATION_ACCESS`` names.
+Seeing and answering are one right: whoever may not answer learns nothing of the question.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
+
+from django.contrib.auth import get_user_model
+from django.core.exceptions import ImproperlyConfigured
+from django.db.models import Q, QuerySet
+from django.utils.module_loading import import_string
+
+from .conf import settings
+from .models import Elicitation, ElicitationQuerySet
+
+if TYPE_CHECKING:
+    from django.contrib.auth.base_user import AbstractBaseUser
+    from django.contrib.auth.models import AnonymousUser, PermissionsMixin
+
+
+class RespondentAccess:
+    """The person who was asked, and nobody else: the default, and the base of other rules.
+
+    A subclass that lets more people answer overrides ``visible``, and ``people`` where they
+    are to be told as well. Instances are made once and must keep no state.
+    """
+
+    def visible(
+        self, elicitations: ElicitationQuerySet, user: AbstractBaseUser
+    ) -> ElicitationQuerySet:
+        """Return those of ``elicitations`` that this person may see and answer.
+
+        It must answer with a filter, so that lists stay one query. ``user`` is signed in.
+        """
+        return elicitations.for_respondent(user)
+
+    def people(self, elicitation: Elicitation) -> QuerySet[Any]:
+        """Return the users who are told that this question waits."""
+        return _users().filter(pk=elicitation.respondent_id)
+
+
+class GroupAccess(RespondentAccess):
+    """The respondent, and everybody who is in a group with them; all of them are told.
+
+    The user model needs Django's ``PermissionsMixin``.
+    """
+
+    def visible(
+        self, elicitations: ElicitationQuerySet, user: AbstractBaseUser
+    ) -> ElicitationQuerySet:
+        """Return the questions of this person and of the members of their groups."""
+        groups = cast("PermissionsMixin", user).groups.all()
+        members = _users().filter(groups__in=groups).values("pk")
+        return elicitations.filter(Q(respondent=user.pk) | Q(respondent__in=members))
+
+    def people(self, elicitation: Elicitation) -> QuerySet[Any]:
+        """Return the respondent and the members of their groups."""
+        groups = _users().filter(pk=elicitation.respondent_id).values("groups")
+        return _users().filter(Q(pk=elicitation.respondent_id) | Q(groups__in=groups)).distinct()
+
+
+class PermissionAccess(RespondentAccess):
+    """The respondent, and holders of the permission ``elicitation.answer_any``.
+
+    Holders are not told of each question: they look in.
+    """
+
+    def visible(
+        self, elicitations: ElicitationQuerySet, user: AbstractBaseUser
+    ) -> ElicitationQuerySet:
+        """Return every question to a holder of the permission, and to others their own."""
+        if cast("PermissionsMixin", user).has_perm("elicitation.answer_any"):
+            return elicitations
+        return super().visible(elicitations, user)
+
+
+def access() -> RespondentAccess:
+    """Return the object that decides: an instance of ``ELICITATION_ACCESS``.
+
+    Raises:
+        ImproperlyConfigured: The setting is not the path of a ``RespondentAccess`` class.
+    """
+    return _instance(settings.ACCESS)
+
+
+def visible(
+    elicitations: ElicitationQuerySet, user: AbstractBaseUser | AnonymousUser
+) -> ElicitationQuerySet:
+    """Return those of ``elicitations`` that ``user`` may see and answer.
+
+    Nobody in particular sees nothing: to look for ``respondent=None`` would find the questions
+    of people whose accounts were deleted.
+    """
+    if not user.is_authenticated or user.pk is None:
+        return elicitations.none()
+    return access().visible(elicitations, user)
+
+
+@lru_cache
+def _instance(path: str) -> RespondentAccess:
+    try:
+        found = import_string(path)
+    except ImportError as error:
+        raise ImproperlyConfigured(f"ELICITATION_ACCESS: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, RespondentAccess)):
+        raise ImproperlyConfigured(
+            "ELICITATION_ACCESS must be the path of a subclass of "
+            "elicitation.access.RespondentAccess."
+        )
+    return found()
+
+
+def _users() -> QuerySet[Any]:
+    return get_user_model()._default_manager.all()

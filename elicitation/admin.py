@@ -1,0 +1,417 @@
+"""What operators see: what is asked, of whom, and what became of it.
+
+Nobody adds anything here, and nobody changes what people said. Answers are not shown without
+a permission of their own, and reading one leaves an entry in the log. Whatever a server or a
+person wrote is escaped, and characters that nobody can see are written out.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin, messages
+from django.contrib.admin.views.main import ChangeList
+from django.contrib.auth import get_user_model
+from django.db import connections, models
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from . import inbox
+from .core import FormRefusal
+from .models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
+from .untrusted import one_line, visible
+
+if TYPE_CHECKING:
+    PolicyAdmin = admin.ModelAdmin[ServerPolicy]
+    BaseAdmin = admin.ModelAdmin[Any]
+else:
+    PolicyAdmin = BaseAdmin = admin.ModelAdmin
+
+logger = logging.getLogger("elicitation")
+
+#: How many properties of a form its row in the list names.
+SHOWN_FIELDS = 4
+
+
+def _said(text: str) -> SafeString:
+    """Return text that somebody else wrote as a block of its own."""
+    return format_html('<div class="elicitation-said" dir="auto">{}</div>', visible(text))
+
+
+def _moment(moment: datetime | None) -> str | None:
+    """Return a time in the reader's zone, with the zone."""
+    if moment is None:
+        return None
+    local = timezone.localtime(moment)
+    return f"{date_format(local, 'DATETIME_FORMAT')} {date_format(local, 'T')}"
+
+
+def _when(name: str, text: Any) -> Callable[[BaseAdmin, models.Model], str | None]:
+    """Return a column that shows the time ``name`` of a row."""
+
+    @admin.display(description=text, ordering=name)
+    def column(self: BaseAdmin, row: models.Model) -> str | None:
+        return _moment(getattr(row, name))
+
+    return column
+
+
+class ServerFilter(admin.SimpleListFilter):
+    """Rows of one server, of those that an operator has decided about."""
+
+    title = _("server")
+    parameter_name = "from_server"
+
+    def lookups(self, request: HttpRequest, model_admin: BaseAdmin) -> Iterable[tuple[str, str]]:
+        """Offer the servers by their labels: a short table, unlike the one that is filtered."""
+        return [(row.server, one_line(row.display_name)) for row in ServerPolicy.objects.all()]
+
+    def queryset(
+        self, request: HttpRequest, queryset: models.QuerySet[Any]
+    ) -> models.QuerySet[Any]:
+        """Keep the rows of the server that was chosen."""
+        return queryset if self.value() is None else queryset.filter(server=self.value())
+
+
+class LabelledChangeList(ChangeList):
+    """A list that knows the labels of all its servers after one query."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Read the page's rows, and what operators decided about their servers."""
+        super().get_results(request)
+        rows: list[Any] = list(self.result_list)
+        policies = ServerPolicy.objects.for_servers({row.server for row in rows})
+        for row in rows:
+            row.policy = policies[row.server]
+        self.result_list = rows
+        if not connections[self.queryset.db].features.has_zoneinfo_database:
+            # MariaDB whose tables of time zones are empty cannot cut times into days.
+            self.date_hierarchy = None
+
+
+class RecordAdmin(BaseAdmin):
+    """Rows that operators read, and that nobody adds, changes or deletes here."""
+
+    list_select_related = ("respondent",)
+    # Counting a million rows takes longer than reading one page of them.
+    show_full_result_count = False
+
+    class Media:
+        css = {"all": ("elicitation/admin.css",)}  # noqa: RUF012  # Django's own way
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        """Return the list that knows the servers' labels."""
+        return LabelledChangeList
+
+    def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
+        """Search by respondent, server, tool and scope: never by what was asked or said."""
+        name = get_user_model().USERNAME_FIELD
+        return (f"respondent__{name}", "server", "tool", "scope")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Nobody adds a row."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Nobody changes a row."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Deny deleting on these pages, and leave it where a person's account is deleted.
+
+        That takes the person's calls and answers along, and Django asks here whether it may.
+        """
+        own = f"{self.opts.app_label}_{self.opts.model_name}_"
+        match = request.resolver_match
+        here = match is not None and (match.url_name or "").startswith(own)
+        return not here and super().has_delete_permission(request, obj)
+
+    @admin.display(description=_("id"))
+    def short_id(self, row: Elicitation | ParkedCall | StoredFormAnswer) -> str:
+        """The beginning of the id."""
+        return row.short_id
+
+    @admin.display(description=_("server"), ordering="server")
+    def server_label(self, row: Any) -> str:
+        """The label under which people know the server."""
+        policy = getattr(row, "policy", None)
+        if policy is None:
+            policy = ServerPolicy.objects.for_server(row.server)
+        return one_line(policy.display_name)
+
+    @admin.display(description=_("tool"), ordering="tool")
+    def tool_name(self, row: Any) -> str:
+        """The tool, as a server may have called it."""
+        return one_line(row.tool, 200)
+
+    @admin.display(description=_("scope"))
+    def scope_name(self, row: Any) -> str:
+        """The host's id of the conversation, with its label."""
+        label = getattr(row, "scope_label", "")
+        return visible(f"{row.scope} ({label})" if label else row.scope)
+
+    @admin.display(description=_("call"))
+    def call_name(self, row: Any) -> str:
+        """The host's id of the tool call."""
+        return visible(row.call)
+
+
+@admin.register(Elicitation)
+class ElicitationAdmin(RecordAdmin):
+    """The audit trail: what was asked, and what became of it."""
+
+    date_hierarchy = "asked_at"
+    ordering = ("-asked_at", "-id")
+    list_display = (
+        "short_id",
+        "server_label",
+        "tool_name",
+        "respondent",
+        "state_now",
+        "fields_asked",
+        "asked",
+        "deadline",
+        "closed",
+    )
+    list_filter = ("state", "delivery", "closed_via", ServerFilter)
+    actions = ("withdraw_selected", "expire_selected")
+    readonly_fields = fields = (
+        "id",
+        "server_label",
+        "tool_name",
+        "scope_name",
+        "call_name",
+        "round",
+        "respondent",
+        "message_text",
+        "schema_text",
+        "fingerprint",
+        "state_now",
+        "reason",
+        "asked",
+        "deadline",
+        "first_shown",
+        "closed",
+        "closed_by",
+        "closed_via",
+        "delivered",
+        "delivery",
+        "resent",
+        "notified",
+    )
+
+    asked = _when("asked_at", _("asked"))
+    deadline = _when("expires_at", _("deadline"))
+    closed = _when("closed_at", _("closed"))
+    first_shown = _when("first_shown_at", _("first shown"))
+    delivered = _when("delivered_at", _("delivered"))
+    notified = _when("notified_at", _("e-mail sent"))
+
+    @admin.display(description=_("state"), ordering="state")
+    def state_now(self, row: Elicitation) -> str:
+        """The state, where a question past its deadline has expired, noted yet or not."""
+        return str(Elicitation.State(row.current_state()).label)
+
+    @admin.display(description=_("fields"))
+    def fields_asked(self, row: Elicitation) -> str:
+        """The names of the properties: letters, digits, `_`, `.` and `-`, or no form."""
+        try:
+            names = [one.name for one in row.schema.properties]
+        except FormRefusal:
+            return "?"
+        more = "…" if len(names) > SHOWN_FIELDS else ""
+        return ", ".join(names[:SHOWN_FIELDS]) + more
+
+    @admin.display(description=_("message"))
+    def message_text(self, row: Elicitation) -> SafeString:
+        """What the server wrote."""
+        return _said(row.message)
+
+    @admin.display(description=_("requested schema"))
+    def schema_text(self, row: Elicitation) -> SafeString:
+        """What the server wrote, as readable JSON."""
+        parsed = json.loads(row.requested_schema)
+        return _said(json.dumps(parsed, indent=2, ensure_ascii=False))
+
+    def has_withdraw_permission(self, request: HttpRequest) -> bool:
+        """Whether this person may withdraw questions."""
+        return request.user.has_perm("elicitation.withdraw_elicitation")
+
+    def has_expire_permission(self, request: HttpRequest) -> bool:
+        """Whether this person may end the time to answer."""
+        return request.user.has_perm("elicitation.expire_elicitation")
+
+    @admin.action(description=_("Withdraw the selected questions"), permissions=["withdraw"])
+    def withdraw_selected(
+        self, request: HttpRequest, queryset: models.QuerySet[Elicitation]
+    ) -> None:
+        """Take questions back; their servers are told ``decline``."""
+        self._close(request, queryset, inbox.withdraw, gettext("Withdrawn."))
+
+    @admin.action(
+        description=_("End the time to answer the selected questions now"),
+        permissions=["expire"],
+    )
+    def expire_selected(
+        self, request: HttpRequest, queryset: models.QuerySet[Elicitation]
+    ) -> None:
+        """Let questions expire before their deadline."""
+        self._close(request, queryset, inbox.expire_now, gettext("Expired before its deadline."))
+
+    def _close(
+        self,
+        request: HttpRequest,
+        queryset: models.QuerySet[Elicitation],
+        close: Callable[..., Elicitation],
+        note: str,
+    ) -> None:
+        done = skipped = 0
+        for elicitation in queryset:
+            try:
+                if not elicitation.is_open():
+                    raise inbox.Closed(elicitation)
+                closed = close(elicitation.pk, by=request.user, via=Elicitation.Via.ADMIN)
+            except (inbox.Closed, Elicitation.DoesNotExist):
+                skipped += 1
+            else:
+                self.log_change(request, closed, note)
+                done += 1
+        if done:
+            text = ngettext("%d question was closed.", "%d questions were closed.", done)
+            self.message_user(request, text % done, messages.SUCCESS)
+        if skipped:
+            text = ngettext(
+                "%d question was skipped: it is closed already.",
+                "%d questions were skipped: they are closed already.",
+                skipped,
+            )
+            self.message_user(request, text % skipped, messages.WARNING)
+
+
+@admin.register(ParkedCall)
+class ParkedCallAdmin(RecordAdmin):
+    """Tool calls that wait between rounds."""
+
+    list_display = (
+        "short_id",
+        "server_label",
+        "tool_name",
+        "respondent",
+        "round",
+        "received",
+        "claimed",
+    )
+    list_filter = (ServerFilter,)
+    # Not the arguments, requests and states: they belong to the agent and to the server.
+    readonly_fields = fields = (
+        "id",
+        "server_label",
+        "tool_name",
+        "scope_name",
+        "call_name",
+        "respondent",
+        "round",
+        "received",
+        "claimed",
+    )
+
+    received = _when("received_at", _("round received"))
+    claimed = _when("claimed_until", _("being resumed until"))
+
+
+@admin.register(StoredFormAnswer)
+class StoredFormAnswerAdmin(RecordAdmin):
+    """Answers that wait to be taken; what they say takes a permission of its own."""
+
+    list_display = (
+        "short_id",
+        "server_label",
+        "tool_name",
+        "respondent",
+        "recorded",
+        "usable_until",
+    )
+    list_filter = (ServerFilter,)
+
+    recorded = _when("recorded_at", _("recorded"))
+    usable_until = _when("expires_at", _("usable until"))
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """Show what was said to those who may read it."""
+        fields = (
+            "id",
+            "server_label",
+            "tool_name",
+            "scope_name",
+            "call_name",
+            "respondent",
+            "recorded",
+            "usable_until",
+        )
+        return (*fields, "content") if self.has_read_permission(request) else fields
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """All of them."""
+        return self.get_fields(request, obj)
+
+    def has_read_permission(self, request: HttpRequest) -> bool:
+        """Whether this person may read what people answered."""
+        return request.user.has_perm("elicitation.view_answer_content")
+
+    @admin.display(description=_("answer"))
+    def content(self, row: StoredFormAnswer) -> SafeString:
+        """What the person said, by property."""
+        if row.action == StoredFormAnswer.Action.DECLINE:
+            return format_html("{}", gettext("Declined."))
+        lines = []
+        for name, answer in row.answers.items():
+            said = [*answer.selected, *([answer.other_text] if answer.other_text else [])]
+            lines.append((name, _said("\n".join(said) if said else "—")))
+        return format_html("<dl>{}</dl>", format_html_join("", "<dt>{}</dt><dd>{}</dd>", lines))
+
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,
+        change: bool = False,
+        form_url: str = "",
+        obj: Any = None,
+    ) -> HttpResponse:
+        """Note who reads an answer, before it is shown."""
+        if self.has_read_permission(request):
+            self.log_change(request, obj, gettext("The answer was read."))
+            logger.info(
+                "An answer was read in the admin",
+                extra={
+                    "elicitation_id": str(obj.elicitation_id),
+                    "server": obj.server,
+                    "tool": obj.tool,
+                    "user_id": str(request.user.pk),
+                },
+            )
+        return super().render_change_form(request, context, add, change, form_url, obj)
+
+
+@admin.register(ServerPolicy)
+class ServerPolicyAdmin(PolicyAdmin):
+    """Which server may put what in front of people."""
+
+    list_display = ("server", "label", "policy", "allow_confirmation", "prefill")
+    list_filter = ("policy",)
+    search_fields = ("server", "label")
+
+    def get_readonly_fields(
+        self, request: HttpRequest, obj: ServerPolicy | None = None
+    ) -> tuple[str, ...]:
+        """Keep the name: it is what the row stands for."""
+        return ("server",) if obj else ()

@@ -1,0 +1,188 @@
+"""The OpenAPI description of the views, where drf-spectacular is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from rest_framework import serializers
+
+from ..core import MAX_FORM_ANSWER_CHARS, MAX_FORM_PROPERTIES
+from ..models import MAX_NAME_CHARS, Elicitation
+from .serializers import ElicitationDetailSerializer, ElicitationSerializer
+
+try:
+    from drf_spectacular.types import OpenApiTypes
+    from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+except ImportError:
+    IS_INSTALLED = False
+else:
+    IS_INSTALLED = True
+
+View = TypeVar("View", bound=Callable[..., Any])
+Describe = Callable[[View], View]
+
+
+class FieldErrorSerializer(serializers.Serializer[Any]):
+    """What is wrong with one name; ``params`` holds the bounds that were not met."""
+
+    code = serializers.CharField()
+    message = serializers.CharField()
+    params = serializers.DictField(required=False)
+
+
+class ErrorSerializer(serializers.Serializer[Any]):
+    """The body of every error."""
+
+    code = serializers.CharField()
+    detail = serializers.CharField()
+    errors = serializers.DictField(child=FieldErrorSerializer())  # type: ignore[assignment]
+
+
+ERRORS = {
+    400: "The request is malformed, or there are answers that do not fit.",
+    401: "Nobody is signed in.",
+    403: "Not allowed.",
+    404: "There is no such question for this person, or no such page.",
+    405: "Not a method of this address.",
+    406: "Only JSON can be had.",
+    409: "The question is closed otherwise, or was replaced.",
+    410: "The question has expired or was withdrawn.",
+    413: "The request is too large.",
+    415: "Only JSON can be sent.",
+    429: "Too many requests.",
+}
+READING = (400, 401, 403, 404, 405, 406, 413, 429)
+WRITING = (*READING, 409, 410, 415)
+
+FORM_ANSWER = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "selected": {"type": "array", "items": {"type": "string"}},
+        "other_text": {
+            "type": "string",
+            "nullable": True,
+            "maxLength": MAX_FORM_ANSWER_CHARS,
+        },
+        "skipped": {"type": "boolean"},
+    },
+}
+CONTENT_VALUE = {
+    "oneOf": [
+        {"type": "string"},
+        {"type": "number"},
+        {"type": "boolean"},
+        {"type": "array", "items": {"type": "string"}},
+    ]
+}
+FINGERPRINT = {"type": "string", "description": "That of the question that was shown."}
+
+
+def _sent(name: str, value: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": [name],
+        "properties": {
+            name: {
+                "type": "object",
+                "additionalProperties": value,
+                "maxProperties": MAX_FORM_PROPERTIES,
+            },
+            "fingerprint": FINGERPRINT,
+        },
+    }
+
+
+ANSWER_BODY = {"oneOf": [_sent("answers", FORM_ANSWER), _sent("content", CONTENT_VALUE)]}
+NO_BODY = {"type": "object", "additionalProperties": False, "properties": {}}
+
+
+def _describe(
+    summary: str,
+    *,
+    responses: Any,
+    errors: tuple[int, ...],
+    parameters: tuple[tuple[str, str, Any], ...] = (),
+    body: dict[str, Any] | None = None,
+    operation_id: str,
+) -> Describe[Any]:
+    if not IS_INSTALLED:
+        return lambda view: view
+    described = [
+        OpenApiParameter(name, kind, OpenApiParameter.QUERY, description=description)
+        for name, description, kind in parameters
+    ]
+    if not parameters:
+        described.append(
+            OpenApiParameter("elicitation_id", OpenApiTypes.UUID, OpenApiParameter.PATH)
+        )
+    described.append(
+        OpenApiParameter(
+            "Retry-After",
+            OpenApiTypes.INT,
+            OpenApiParameter.HEADER,
+            description="Seconds to wait.",
+            response=[429],
+            required=True,
+        )
+    )
+    return extend_schema(
+        operation_id=operation_id,
+        summary=summary,
+        tags=["elicitations"],
+        parameters=described,
+        request={"application/json": body} if body is not None else None,
+        responses={
+            200: responses,
+            **{
+                status: OpenApiResponse(ErrorSerializer, description=ERRORS[status])
+                for status in errors
+            },
+        },
+    )
+
+
+# As check_name() has it: something that is seen, and no control characters.
+_NAME = {
+    "type": "string",
+    "maxLength": MAX_NAME_CHARS,
+    "pattern": r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$",
+}
+
+LIST = _describe(
+    "Questions, the oldest deadline first",
+    operation_id="elicitations_list",
+    parameters=(
+        (
+            "state",
+            "Only questions in this state.",
+            {"type": "string", "enum": list(Elicitation.State.values)},
+        ),
+        ("scope", "Only questions of this scope, exactly.", _NAME),
+        ("server", "Only questions of the server configured under this name, exactly.", _NAME),
+    ),
+    responses=ElicitationSerializer(many=True),
+    errors=READING,
+)
+DETAIL = _describe(
+    "One question",
+    operation_id="elicitations_retrieve",
+    responses=ElicitationDetailSerializer,
+    errors=READING,
+)
+ANSWER = _describe(
+    "Answer a question",
+    operation_id="elicitations_answer",
+    body=ANSWER_BODY,
+    responses=ElicitationDetailSerializer,
+    errors=WRITING,
+)
+DECLINE = _describe(
+    "Decline a question",
+    operation_id="elicitations_decline",
+    body=NO_BODY,
+    responses=ElicitationDetailSerializer,
+    errors=WRITING,
+)

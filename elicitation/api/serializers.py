@@ -1,0 +1,293 @@
+"""What the API shows, and how it reads what is sent.
+
+Everything a server wrote is shown as it is, to be displayed as plain text and never as markup;
+labels must come back exactly. Nothing here shows an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict
+
+from rest_framework import serializers
+
+from ..core import (
+    MAX_FORM_PROPERTIES,
+    AnswerRefusal,
+    Choice,
+    FormAnswer,
+    FormSchema,
+    MultiChoice,
+    Number,
+    Property,
+    YesNo,
+    attribution_header,
+)
+from ..core.kinds import Scalar
+from ..models import Elicitation, ServerPolicy
+from ..untrusted import one_line
+from .errors import invalid_request
+
+ValueType = Literal["string", "boolean", "integer", "number", "array"]
+
+# --- What is shown ---------------------------------------------------------------------------
+
+
+class Server(TypedDict):
+    """The server that asks: the name it is configured under, and the name people see."""
+
+    name: str
+    label: str
+
+
+class Option(TypedDict):
+    """One option: ``label`` for ``answers``, ``value`` for ``content``."""
+
+    label: str
+    description: str
+    value: str | float | bool
+
+
+class Default(TypedDict):
+    """The answer that a server suggests, as it could be sent back."""
+
+    selected: list[str]
+    other_text: str | None
+
+
+class _Number(serializers.FloatField):
+    """A bound exactly as the server sent it: an integer may have more digits than a double."""
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+class BoundsSerializer(serializers.Serializer[Property]):
+    """The bounds of an answer; what is absent is no bound. ``format`` is the server's word."""
+
+    format = serializers.CharField(required=False)
+    min_length = serializers.IntegerField(required=False)
+    max_length = serializers.IntegerField(required=False)
+    minimum = _Number(required=False)
+    maximum = _Number(required=False)
+    exclusive_minimum = _Number(required=False)
+    exclusive_maximum = _Number(required=False)
+    multiple_of = _Number(required=False)
+    min_items = serializers.IntegerField(required=False)
+    max_items = serializers.IntegerField(required=False)
+
+    def to_representation(self, instance: Property) -> dict[str, Any]:
+        """Return the bounds that this kind of property has, and this property sets."""
+        shown = super().to_representation(instance)
+        return {name: bound for name, bound in shown.items() if bound is not None}
+
+
+class QuestionSerializer(serializers.Serializer[Property]):
+    """One property of the requested schema (specification section 2.1), as it is asked."""
+
+    kind = serializers.ChoiceField(("choice", "text"), source="question_kind")
+    type = serializers.SerializerMethodField()
+    id = serializers.CharField(source="name")
+    header = serializers.SerializerMethodField()
+    question = serializers.CharField(source="question_text")
+    label = serializers.CharField()  # type: ignore[assignment]
+    description = serializers.SerializerMethodField()
+    required = serializers.BooleanField()  # type: ignore[assignment]
+    multi_select = serializers.BooleanField()
+    allow_other = serializers.SerializerMethodField()
+    bounds = BoundsSerializer(source="*")
+    options = serializers.SerializerMethodField()
+    # get_default() is a method of every field.
+    default = serializers.SerializerMethodField(method_name="get_suggestion")
+
+    def get_type(self, asked: Property) -> ValueType:
+        """The JSON type of the value in ``content``."""
+        return value_type(asked)
+
+    def get_header(self, asked: Property) -> str:
+        """Who asks: the server's configured name, in at most 16 characters."""
+        server: str = self.context["elicitation"].server
+        return attribution_header(server)
+
+    def get_description(self, asked: Property) -> str:
+        """What else the server says about it."""
+        return asked.description or ""
+
+    def get_allow_other(self, asked: Property) -> bool:
+        """Whether the answer is typed."""
+        return asked.question_kind == "text"
+
+    def get_options(self, asked: Property) -> list[Option]:
+        """The options in the server's order; none where the answer is typed."""
+        return [
+            {"label": option["label"], "description": option["description"], "value": value}
+            for option, value in zip(asked.options(), option_values(asked), strict=True)
+        ]
+
+    def get_suggestion(self, asked: Property) -> Default | None:
+        """What the server suggests, only where the operator's policy says ``prefill``."""
+        answer = asked.default_answer
+        policy: ServerPolicy = self.context["policies"][self.context["elicitation"].server]
+        if answer is None or not policy.prefill:
+            return None
+        return {"selected": list(answer.selected), "other_text": answer.other_text}
+
+
+# The views pass ``policies`` by server name in the context, and ``elicitation`` where the
+# questions are shown. Docstrings are part of the OpenAPI document.
+
+
+class ElicitationSerializer(serializers.Serializer[Elicitation]):
+    """A question set as lists show it."""
+
+    id = serializers.UUIDField()
+    state = serializers.ChoiceField(Elicitation.State.choices, source="current_state")
+    server = serializers.SerializerMethodField()
+    tool = serializers.CharField()
+    scope = serializers.CharField()
+    scope_label = serializers.CharField()
+    message = serializers.CharField()
+    asked_at = serializers.DateTimeField()
+    deadline = serializers.DateTimeField(source="expires_at")
+    closed_at = serializers.DateTimeField(allow_null=True)
+
+    def get_server(self, elicitation: Elicitation) -> Server:
+        """The server that asks; a server never writes either name."""
+        policy: ServerPolicy = self.context["policies"][elicitation.server]
+        return {"name": elicitation.server, "label": one_line(policy.display_name)}
+
+
+class ElicitationDetailSerializer(ElicitationSerializer):
+    """A question set with its questions in the server's order; without any it is a confirmation.
+
+    ``fingerprint`` stands for what is asked: sent back with the answer, it makes sure that the
+    answer is to these questions.
+    """
+
+    fingerprint = serializers.CharField()
+    questions = QuestionSerializer(many=True, source="schema.asked")
+
+
+_TYPES: Mapping[type, ValueType] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+}
+
+
+def option_values(asked: Property) -> tuple[Scalar, ...]:
+    """Return what each option stands for in ``content``, in the order of the options."""
+    if isinstance(asked, Choice | MultiChoice):
+        return asked.values
+    return (True, False) if isinstance(asked, YesNo) else ()
+
+
+def value_type(asked: Property) -> ValueType:
+    """Return the JSON type of a property's value in ``content``."""
+    if isinstance(asked, Number):
+        return "integer" if asked.whole else "number"
+    if isinstance(asked, MultiChoice):
+        return "array"
+    types = {_TYPES[type(value)] for value in option_values(asked)} or {_TYPES[str]}
+    # Options have one type, but for numbers with and without a fraction.
+    return types.pop() if len(types) == 1 else "number"
+
+
+# --- What is sent ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SentAnswers:
+    """What a request answers, by property name; ``unread`` says what is no answer to anything."""
+
+    answers: Mapping[str, FormAnswer]
+    unread: Mapping[str, AnswerRefusal]
+    fingerprint: str | None
+
+
+_TEXTS = {
+    "unknown_property": "This is not part of the request.",
+    "one_of": "Send exactly one of answers and content.",
+    "not_an_object": "This must be a JSON object.",
+    "not_text": "This must be a string.",
+    "too_many": "There are more names here than any form has questions.",
+}
+
+
+def read_answers(body: object, schema: FormSchema) -> SentAnswers:
+    """Read ``{"answers": …}`` or ``{"content": …}``; whether the answers fit is the inbox's.
+
+    Args:
+        body: The parsed body.
+        schema: What was asked.
+
+    Raises:
+        ApiError: ``invalid_request``: the body has another shape.
+    """
+    sent = _known(body, "answers", "content", "fingerprint")
+    forms: list[str] = [name for name in ("answers", "content") if name in sent]
+    if len(forms) != 1:
+        raise _malformed(dict.fromkeys(forms or ["answers", "content"], "one_of"))
+    [form] = forms
+    given, fingerprint = sent[form], sent.get("fingerprint", "")
+    errors: dict[str, str] = {}
+    if not isinstance(given, dict):
+        errors[form] = "not_an_object"
+    elif len(given) > MAX_FORM_PROPERTIES:
+        # Each would be named in the response.
+        errors[form] = "too_many"
+    if not isinstance(fingerprint, str):
+        errors["fingerprint"] = "not_text"
+    if errors:
+        raise _malformed(errors)
+    if form == "content":
+        answers, unread = schema.check_content(given)
+    else:
+        answers, unread = _check_shapes(given, {asked.name for asked in schema.asked})
+    return SentAnswers(
+        answers=answers,
+        unread=unread,
+        fingerprint=fingerprint if "fingerprint" in sent else None,
+    )
+
+
+def read_nothing(body: object) -> None:
+    """Make sure that a request brings nothing: an answer sent to the wrong address is not lost
+    in silence.
+
+    Raises:
+        ApiError: ``invalid_request``.
+    """
+    _known(body)
+
+
+def _known(body: object, *names: str) -> dict[str, Any]:
+    if not isinstance(body, dict):
+        raise invalid_request({}, "The body must be a JSON object.")
+    unknown = [name for name in body if name not in names]
+    if unknown:
+        raise _malformed(dict.fromkeys(unknown[:MAX_FORM_PROPERTIES], "unknown_property"))
+    return body
+
+
+def _check_shapes(
+    given: Mapping[str, object], asked: set[str]
+) -> tuple[dict[str, FormAnswer], dict[str, AnswerRefusal]]:
+    answers: dict[str, FormAnswer] = {}
+    refusals: dict[str, AnswerRefusal] = {}
+    for name, answer in given.items():
+        try:
+            if name not in asked:
+                raise AnswerRefusal("unknown_property")
+            answers[name] = FormAnswer.from_dict(answer, property=name)
+        except AnswerRefusal as refusal:
+            refusals[name] = refusal
+    return answers, refusals
+
+
+def _malformed(codes: Mapping[str, str]) -> Exception:
+    return invalid_request(
+        {name: {"code": code, "message": _TEXTS[code]} for name, code in codes.items()}
+    )

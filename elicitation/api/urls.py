@@ -1,0 +1,45 @@
+"""The API's addresses: ``path("api/elicitation/", include("elicitation.api.urls"))``."""
+
+from __future__ import annotations
+
+from django.urls import path, register_converter
+
+from . import views
+
+
+class AnyText:
+    """Any text as an id, read by the view: a malformed id is answered like an unknown one."""
+
+    regex = "(?s:.+)"
+
+    def to_python(self, value: str) -> str:
+        """Return the text of the address."""
+        return value
+
+    def to_url(self, value: object) -> str:
+        """Return an id as it stands in an address."""
+        return str(value)
+
+
+register_converter(AnyText, "elicitation_id")
+
+app_name = "elicitation_api"
+
+urlpatterns = [
+    path("elicitations/", views.ElicitationListView.as_view(), name="list"),
+    path(
+        "elicitations/<elicitation_id:elicitation_id>/answer/",
+        views.AnswerView.as_view(),
+        name="answer",
+    ),
+    path(
+        "elicitations/<elicitation_id:elicitation_id>/decline/",
+        views.DeclineView.as_view(),
+        name="decline",
+    ),
+    path(
+        "elicitations/<elicitation_id:elicitation_id>/",
+        views.ElicitationDetailView.as_view(),
+        name="detail",
+    ),
+]

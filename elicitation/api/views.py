@@ -1,0 +1,179 @@
+"""The views. They hold no rule of their own: what happens to a question is in ``inbox``.
+
+What a project may want otherwise is a class attribute: subclass a view and route to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from django.db import connections, transaction
+from rest_framework.permissions import IsAuthenticated
+from rest_framework.renderers import JSONRenderer
+from rest_framework.response import Response
+from rest_framework.settings import api_settings
+from rest_framework.views import APIView
+
+from .. import inbox
+from ..conf import settings as app_settings
+from ..models import Elicitation, ElicitationQuerySet, ServerPolicy, check_name
+from . import schema
+from .errors import error_response, invalid_request, too_large
+from .pagination import DeadlinePagination
+from .parsers import StrictJSONParser
+from .serializers import (
+    ElicitationDetailSerializer,
+    ElicitationSerializer,
+    read_answers,
+    read_nothing,
+)
+from .throttling import ElicitationThrottle
+
+if TYPE_CHECKING:
+    from django.contrib.auth.base_user import AbstractBaseUser
+    from django.http import QueryDict
+    from rest_framework.request import Request
+
+State, Via = Elicitation.State, Elicitation.Via
+
+
+class ElicitationApiView(APIView):
+    """What all views of the API share."""
+
+    # How people sign in is the project's decision; everything else is the API's own, so that a
+    # project's defaults (AllowAny is DRF's) cannot open it.
+    authentication_classes: Sequence[Any] = api_settings.DEFAULT_AUTHENTICATION_CLASSES
+    permission_classes = (IsAuthenticated,)
+    throttle_classes = (ElicitationThrottle,)
+    parser_classes = (StrictJSONParser,)
+    renderer_classes = (JSONRenderer,)
+    versioning_class = None
+    # No OPTIONS: DRF would answer it with what the code says of itself.
+    http_method_names = ["get", "head", "post"]  # noqa: RUF012 - Django's own is a list
+
+    @classmethod
+    def as_view(cls, **initkwargs: Any) -> Any:
+        """Return the view; a transaction round the request would undo what an answer's own
+        transaction committed."""
+        view = super().as_view(**initkwargs)
+        for alias in connections:
+            view = transaction.non_atomic_requests(using=alias)(view)
+        return view
+
+    @property
+    def default_response_headers(self) -> dict[str, str]:
+        """The headers of every response, the errors included."""
+        return {
+            **super().default_response_headers,
+            "Cache-Control": "no-store, private",
+            "X-Content-Type-Options": "nosniff",
+        }
+
+    def get_exception_handler(self) -> Callable[..., Response | None]:
+        """Return the API's own handler, whatever the project's is."""
+        return error_response
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Refuse a body that says it is too large before anything reads it."""
+        length = request.META.get("CONTENT_LENGTH") or "0"
+        if length.isdecimal() and int(length[:20]) > app_settings.API_MAX_BYTES:
+            raise too_large()
+        super().initial(request, *args, **kwargs)
+
+    def resource(self, elicitation: Elicitation) -> Response:
+        """Return a question as it is now."""
+        policies = ServerPolicy.objects.for_servers([elicitation.server])
+        context = {"policies": policies, "elicitation": elicitation}
+        return Response(ElicitationDetailSerializer(elicitation, context=context).data)
+
+
+class ElicitationListView(ElicitationApiView):
+    """The questions that this person may see."""
+
+    pagination_class = DeadlinePagination
+
+    @schema.LIST
+    def get(self, request: Request) -> Response:
+        """List questions in every state, or in one, the oldest deadline first."""
+        found = filtered(inbox.visible(person(request)), request.query_params)
+        paginator = self.pagination_class()
+        page: Any = paginator.paginate_queryset(found, request, view=self)
+        policies = ServerPolicy.objects.for_servers({elicitation.server for elicitation in page})
+        serializer = ElicitationSerializer(page, many=True, context={"policies": policies})
+        return paginator.get_paginated_response(serializer.data)
+
+
+class ElicitationDetailView(ElicitationApiView):
+    """One question."""
+
+    @schema.DETAIL
+    def get(self, request: Request, elicitation_id: str) -> Response:
+        """Show a question, in whatever state it is."""
+        elicitation = inbox.get(person(request), elicitation_id)
+        if elicitation.is_open():
+            inbox.shown(elicitation)
+        return self.resource(elicitation)
+
+
+class AnswerView(ElicitationApiView):
+    """The answer to a question."""
+
+    @schema.ANSWER
+    def post(self, request: Request, elicitation_id: str) -> Response:
+        """Record an answer; the same answer again succeeds again."""
+        user = person(request)
+        elicitation = inbox.get(user, elicitation_id)
+        sent = read_answers(request.data, elicitation.schema)
+        closed = inbox.answer(
+            elicitation.pk,
+            sent.answers,
+            by=user,
+            via=Via.API,
+            fingerprint=sent.fingerprint,
+            unread=sent.unread,
+        )
+        return self.resource(closed)
+
+
+class DeclineView(ElicitationApiView):
+    """The refusal to answer a question."""
+
+    @schema.DECLINE
+    def post(self, request: Request, elicitation_id: str) -> Response:
+        """Decline a question; declining again succeeds again."""
+        user = person(request)
+        elicitation = inbox.get(user, elicitation_id)
+        read_nothing(request.data)
+        return self.resource(inbox.decline(elicitation.pk, by=user, via=Via.API))
+
+
+def person(request: Request) -> AbstractBaseUser:
+    """Return who asks; the inbox shows nothing to nobody in particular."""
+    return cast("AbstractBaseUser", request.user)
+
+
+def filtered(elicitations: ElicitationQuerySet, params: QueryDict) -> ElicitationQuerySet:
+    """Return the questions that a list's query string asks for.
+
+    Raises:
+        ApiError: ``invalid_request``: a value that no question can have, or several of one.
+    """
+    filters: Mapping[str, Callable[[str], ElicitationQuerySet]] = {
+        "state": lambda value: elicitations.in_state(State(value)),
+        "scope": lambda value: elicitations.in_scope(check_name("The scope", value)),
+        "server": lambda value: elicitations.of_server(check_name("The server", value)),
+    }
+    errors = {}
+    for name, narrow in filters.items():
+        values = params.getlist(name)
+        try:
+            if len(values) > 1:
+                raise ValueError
+            for value in values:
+                elicitations = narrow(value)
+        except ValueError:
+            errors[name] = {"code": "invalid", "message": "This is no value to look for."}
+    if errors:
+        raise invalid_request(errors)
+    return elicitations

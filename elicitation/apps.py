@@ -1,0 +1,20 @@
+"""The app's configuration."""
+
+from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
+
+
+class ElicitationConfig(AppConfig):
+    """Registers the checks and receivers; opens no connection and reads no setting."""
+
+    name = "elicitation"
+    verbose_name = _("MCP elicitation")
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Make the system checks known to Django, and listen to the app's own signals."""
+        from . import checks, notify, signals  # noqa: F401
+
+        for receiver in (notify.email_when_asked, notify.hook_when_asked):
+            uid = f"elicitation.{receiver.__name__}"
+            signals.elicitation_asked.connect(receiver, dispatch_uid=uid)

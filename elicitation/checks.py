@@ -1,0 +1,256 @@
+"""System checks: what would go wrong later, said when the site starts, with what to do.
+
+No check makes a query. Each has an id that can be silenced with ``SILENCED_SYSTEM_CHECKS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from importlib import metadata
+from typing import Any
+
+from django.apps import AppConfig
+from django.conf import settings as django_settings
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections, router
+from django.urls import NoReverseMatch, reverse
+
+from .access import access
+from .conf import NAMES, settings
+from .inbox import LONGEST_PAUSE
+from .models import Elicitation, ParkedCall, StoredFormAnswer
+from .store import write_alias
+
+#: The major version of the SDK that the integration is written for.
+MCP_MAJOR = "2"
+
+Messages = list[CheckMessage]
+
+
+@register(Tags.compatibility)
+def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> Messages:
+    """Read every setting once, and look for those that contradict each other."""
+    messages: Messages = []
+    for name in NAMES:
+        try:
+            getattr(settings, name)
+            if name == "ACCESS":
+                # A path that leads nowhere would else be found by the first person who looks.
+                access()
+        except ImproperlyConfigured as error:
+            messages.append(
+                Error(
+                    str(error),
+                    hint="See the table in docs/settings.md.",
+                    id="elicitation.E001",
+                )
+            )
+    for name in sorted(dir(django_settings)):
+        if name.startswith("ELICITATION_") and name.removeprefix("ELICITATION_") not in NAMES:
+            messages.append(
+                Warning(
+                    f"{name} is no setting of elicitation.",
+                    hint="See the table in docs/settings.md for how they are spelled.",
+                    id="elicitation.W001",
+                )
+            )
+    # What contradicts each other can only be said of settings that can be read.
+    if not any(isinstance(message, Error) for message in messages):
+        messages += _contradictions()
+    return messages
+
+
+def _contradictions() -> Messages:
+    messages: Messages = []
+
+    def contradiction(text: str, hint: str) -> None:
+        messages.append(Warning(text, hint=hint, id="elicitation.W002"))
+
+    days = settings.RETENTION_DAYS
+    if days is not None and timedelta(days=days) < settings.ABANDON_AFTER:
+        contradiction(
+            "ELICITATION_RETENTION_DAYS is shorter than ELICITATION_ABANDON_AFTER: questions "
+            "are deleted while their calls can still be resumed.",
+            "Keep them longer, or close calls earlier.",
+        )
+    if settings.ABANDON_AFTER < settings.QUESTION_TTL:
+        contradiction(
+            "ELICITATION_ABANDON_AFTER is shorter than ELICITATION_QUESTION_TTL: a call may be "
+            "closed right after its last question was.",
+            "Close calls later than questions.",
+        )
+    pauses = (
+        min(settings.RESUME_AFTER * 2 ** min(times, 16), LONGEST_PAUSE)
+        for times in range(min(settings.RESUME_ATTEMPTS, 1000))
+    )
+    if sum(pauses, timedelta(0)) > settings.ABANDON_AFTER:
+        contradiction(
+            "ELICITATION_ABANDON_AFTER is shorter than all attempts of elicitation_resume "
+            "(ELICITATION_RESUME_AFTER, ELICITATION_RESUME_ATTEMPTS) take: calls are closed of "
+            "which their hosts would still be told.",
+            "Close calls later, or try less often.",
+        )
+    if settings.EMAIL and not settings.BASE_URL:
+        messages.append(
+            Error(
+                "ELICITATION_EMAIL is on, and ELICITATION_BASE_URL is not set: the links in "
+                "e-mails would lead nowhere, so none is sent.",
+                hint="Set it to the site's address, such as 'https://example.com'.",
+                id="elicitation.E002",
+            )
+        )
+    return messages
+
+
+# Not Tags.database: such checks run with "check --database" only.
+@register(Tags.compatibility)
+def check_databases(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> Messages:
+    """Look at the settings of the database that the app writes to; nothing is opened."""
+    messages: Messages = []
+    alias = write_alias()
+    connection = connections[alias]
+    configured = connection.settings_dict
+    if connection.vendor == "sqlite":
+        mode = (configured.get("OPTIONS") or {}).get("transaction_mode")
+        if str(mode).upper() not in ("IMMEDIATE", "EXCLUSIVE"):
+            messages.append(
+                Warning(
+                    f"DATABASES[{alias!r}] is SQLite with deferred transactions: where two "
+                    'people answer at a time, one gets "database is locked".',
+                    hint='Set "OPTIONS": {"transaction_mode": "IMMEDIATE"}.',
+                    id="elicitation.W010",
+                )
+            )
+    if not configured["AUTOCOMMIT"]:
+        messages.append(
+            Error(
+                f"DATABASES[{alias!r}] has AUTOCOMMIT off: nothing that elicitation records "
+                "would be committed.",
+                hint="Remove that setting.",
+                id="elicitation.E010",
+            )
+        )
+    mirrored = (configured.get("TEST") or {}).get("MIRROR")
+    if mirrored or not router.allow_migrate_model(alias, StoredFormAnswer):
+        messages.append(
+            Error(
+                f"Answers would be written to {alias!r}, which is a replica, or on which the "
+                "database router does not let their table be made.",
+                hint="Let db_for_write() of DATABASE_ROUTERS name the primary database.",
+                id="elicitation.E011",
+            )
+        )
+    for model in (Elicitation, ParkedCall):
+        if router.db_for_write(model) != alias:
+            messages.append(
+                Error(
+                    f"{model.__name__} is written to another database than StoredFormAnswer: "
+                    "they have to change in one transaction.",
+                    hint="Let DATABASE_ROUTERS name one database for this whole app.",
+                    obj=model,
+                    id="elicitation.E012",
+                )
+            )
+    if configured["ATOMIC_REQUESTS"]:
+        messages.append(
+            Warning(
+                f"DATABASES[{alias!r}] has ATOMIC_REQUESTS on. The app's own views are exempt. "
+                "A view of yours that calls call_tool() or resume() is refused, because a "
+                "rollback would send an answer twice; the app's signals wait for the end of a "
+                "request in which you call its functions.",
+                hint="Mark such views with transaction.non_atomic_requests, then silence this.",
+                id="elicitation.W011",
+            )
+        )
+    return messages
+
+
+@register(Tags.urls)
+def check_urls(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> Messages:
+    """Look for the addresses of the app's pages."""
+    try:
+        reverse("elicitation:inbox")
+    except NoReverseMatch:
+        return [
+            Error(
+                "The app's pages have no addresses: people could not answer.",
+                hint='Add path("elicitation/", include("elicitation.urls")) to your urlpatterns.',
+                id="elicitation.E020",
+            )
+        ]
+    return []
+
+
+@register(Tags.compatibility)
+def check_environment(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> Messages:
+    """Look for time zones and for the SDK."""
+    messages: Messages = []
+    if not django_settings.USE_TZ:
+        messages.append(
+            Error(
+                "USE_TZ is off: deadlines would be wrong by an hour twice a year, and for "
+                "everybody in another time zone.",
+                hint="Set USE_TZ = True.",
+                id="elicitation.E021",
+            )
+        )
+    try:
+        version = metadata.version("mcp")
+    except metadata.PackageNotFoundError:
+        version = ""
+    if version.split(".")[0] != MCP_MAJOR:
+        found = f"is version {version}" if version else "is not installed"
+        messages.append(
+            Warning(
+                f"The MCP SDK {found}: elicitation.integrations.mcp_sdk cannot be used.",
+                hint=(
+                    "pip install 'django-mcp-elicitation[mcp]'. A site that drives its calls "
+                    "otherwise can silence this."
+                ),
+                id="elicitation.W020",
+            )
+        )
+    return messages
+
+
+@register(Tags.security, deploy=True)
+def check_deployment(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> Messages:
+    """Look at what a site on the internet should have, beside Django's own such checks."""
+    messages: Messages = []
+
+    def posture(number: int, text: str, hint: str) -> None:
+        messages.append(Warning(text, hint=hint, id=f"elicitation.W{number}"))
+
+    try:
+        policy, base_url = settings.CONTENT_SECURITY_POLICY, settings.BASE_URL
+    except ImproperlyConfigured:
+        return messages  # said by check_settings
+    if policy is None:
+        posture(
+            100,
+            "ELICITATION_CONTENT_SECURITY_POLICY is None: the pages that show what servers "
+            "wrote have no policy of their own.",
+            "Leave the setting out, unless the whole site has a policy that is as strict.",
+        )
+    elif "'unsafe-inline'" in policy or "'unsafe-eval'" in policy:
+        posture(
+            101,
+            "ELICITATION_CONTENT_SECURITY_POLICY allows inline or evaluated code.",
+            "Take 'unsafe-inline' and 'unsafe-eval' out; the app's pages need neither.",
+        )
+    if base_url.startswith("http://"):
+        posture(
+            102,
+            "ELICITATION_BASE_URL is not https: e-mails would lead people to an address on "
+            "which their answers can be read on the way.",
+            "Let it begin with https://.",
+        )
+    if django_settings.DEBUG:
+        posture(
+            103,
+            "DEBUG is on: Django keeps, shows and may log every SQL statement, answers included.",
+            "Set DEBUG = False.",
+        )
+    return messages

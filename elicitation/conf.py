@@ -1,0 +1,207 @@
+"""Settings, read at call time and never at import.
+
+Each property is one Django setting, ``ELICITATION_<name>``; its default stands beside it. A
+setting of the wrong type raises ``ImproperlyConfigured`` where it is read, and the system
+checks (``elicitation.checks``) read them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, TypeVar, cast
+from uuid import UUID
+
+from django.conf import settings as django_settings
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.module_loading import import_string
+
+from .core import FORM_ANSWER_TTL
+
+T = TypeVar("T")
+
+
+class Settings:
+    """The app's settings as typed properties."""
+
+    @property
+    def QUESTION_TTL(self) -> timedelta:
+        """How long a question can be answered after it was asked."""
+        return self._duration("QUESTION_TTL", timedelta(hours=24))
+
+    @property
+    def ANSWER_TTL(self) -> timedelta:
+        """How long a recorded answer can be sent; after that the person is asked again."""
+        return self._duration("ANSWER_TTL", FORM_ANSWER_TTL)
+
+    @property
+    def STATE_MAX_AGE(self) -> timedelta:
+        """How old the request state of a first round may be before the call starts afresh.
+
+        The Python SDK's servers forget their states after ten minutes.
+        """
+        return self._duration("STATE_MAX_AGE", timedelta(minutes=5))
+
+    @property
+    def RESUME_LEASE(self) -> timedelta:
+        """How long a resumed call belongs to the process that resumes it, unless renewed.
+
+        The process renews its lease three times in this time, so this is how long a call
+        stays untouched after its process was killed.
+        """
+        return self._duration("RESUME_LEASE", timedelta(seconds=30))
+
+    @property
+    def POLL_INTERVAL(self) -> timedelta:
+        """How often a process that waits in the middle of calls looks for answers."""
+        return self._duration("POLL_INTERVAL", timedelta(seconds=1))
+
+    @property
+    def MAX_ROUNDS(self) -> int:
+        """How many rounds of one call are put to a person; later ones are declined."""
+        return self._positive("MAX_ROUNDS", 10)
+
+    @property
+    def MAX_CALL_BYTES(self) -> int:
+        """How many bytes of JSON the arguments, the requests or the state of a call may have."""
+        return self._positive("MAX_CALL_BYTES", 1_048_576)
+
+    @property
+    def RADIO_LIMIT(self) -> int:
+        """Up to how many options a choice is shown as radio buttons; above, as a select."""
+        return self._positive("RADIO_LIMIT", 7)
+
+    @property
+    def PAGE_SIZE(self) -> int:
+        """How many questions one page of the inbox holds."""
+        return self._positive("PAGE_SIZE", 25)
+
+    @property
+    def ACCESS(self) -> str:
+        """The dotted path of the class that says who may see and answer a question."""
+        return self._typed(
+            "ACCESS", "elicitation.access.RespondentAccess", (str,), "the dotted path of a class"
+        )
+
+    @property
+    def API_MAX_BYTES(self) -> int:
+        """How many bytes the body of a request to the API may have."""
+        return self._positive("API_MAX_BYTES", 1_048_576)
+
+    @property
+    def FORM_CLASS(self) -> str:
+        """The dotted path of the form that questions are shown with."""
+        return self._typed(
+            "FORM_CLASS", "elicitation.forms.ElicitationForm", (str,), "the dotted path of a class"
+        )
+
+    @property
+    def CONTENT_SECURITY_POLICY(self) -> str | None:
+        """The Content-Security-Policy of the app's pages; ``None`` leaves it to the site."""
+        return self._typed(
+            "CONTENT_SECURITY_POLICY",
+            "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+            "font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+            "frame-ancestors 'none'",
+            (str, type(None)),
+            "a string or None",
+        )
+
+    @property
+    def RESUME_AFTER(self) -> timedelta:
+        """How long after a question was closed ``elicitation_resume`` tells the host again.
+
+        The pause doubles each time, up to an hour.
+        """
+        return self._duration("RESUME_AFTER", timedelta(minutes=1))
+
+    @property
+    def RESUME_ATTEMPTS(self) -> int:
+        """How often the host is told again before the audit says ``never_resumed``.
+
+        With the defaults that is six hours: a host that was down for a while still goes on
+        with its calls.
+        """
+        return self._positive("RESUME_ATTEMPTS", 10)
+
+    @property
+    def ABANDON_AFTER(self) -> timedelta:
+        """How long a call stays parked that waits for nobody and that no host goes on with."""
+        return self._duration("ABANDON_AFTER", timedelta(days=7))
+
+    @property
+    def RETENTION_DAYS(self) -> int | None:
+        """How many days a closed question is kept for the audit; ``None`` keeps it for good."""
+        if getattr(django_settings, "ELICITATION_RETENTION_DAYS", 0) is None:
+            return None
+        return self._positive("RETENTION_DAYS", 90)
+
+    @property
+    def METRICS(self) -> bool:
+        """Whether ``metrics`` under the app's addresses answers, to those who may read it."""
+        return self._typed("METRICS", False, (bool,), "True or False")
+
+    @property
+    def EMAIL(self) -> bool:
+        """Whether a person is sent an e-mail when something is asked."""
+        return self._typed("EMAIL", False, (bool,), "True or False")
+
+    @property
+    def BASE_URL(self) -> str:
+        """What stands before the path in the links of e-mails: ``https://example.com``."""
+        value = self._typed("BASE_URL", "", (str,), "a string")
+        if value and not (value.startswith(("https://", "http://")) and value[-1] != "/"):
+            raise ImproperlyConfigured(
+                "ELICITATION_BASE_URL must be like 'https://example.com', without a slash at "
+                "its end."
+            )
+        return value
+
+    @property
+    def NOTIFY(self) -> Callable[[UUID], object] | None:
+        """What else is called, with a question's id, after it was asked."""
+        return self._callable("NOTIFY")
+
+    @property
+    def USER_LANGUAGE(self) -> Callable[[Any], object] | None:
+        """Called with a user, returns the language of their e-mails; else the site's."""
+        return self._callable("USER_LANGUAGE")
+
+    def _callable(self, name: str) -> Callable[..., object] | None:
+        path = self._typed(name, None, (str, type(None)), "a dotted path or None")
+        if path is None:
+            return None
+        try:
+            found: Any = import_string(path)
+        except ImportError as error:
+            raise ImproperlyConfigured(f"ELICITATION_{name} cannot be imported.") from error
+        if not callable(found):
+            raise ImproperlyConfigured(f"ELICITATION_{name} must name something to call.")
+        return cast("Callable[..., object]", found)
+
+    def _typed(self, name: str, default: T, types: tuple[type[Any], ...], noun: str) -> T:
+        value: T = getattr(django_settings, f"ELICITATION_{name}", default)
+        # bool is an int to Python, and never what a number setting means.
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+            raise ImproperlyConfigured(
+                f"ELICITATION_{name} must be {noun}, not a {type(value).__name__}."
+            )
+        return value
+
+    def _duration(self, name: str, default: timedelta) -> timedelta:
+        value = self._typed(name, default, (timedelta,), "a datetime.timedelta")
+        if value <= timedelta(0):
+            raise ImproperlyConfigured(f"ELICITATION_{name} must be longer than no time.")
+        return value
+
+    def _positive(self, name: str, default: int) -> int:
+        value = self._typed(name, default, (int,), "a whole number")
+        if value < 1:
+            raise ImproperlyConfigured(f"ELICITATION_{name} must be at least 1.")
+        return value
+
+
+settings = Settings()
+
+#: The name of every setting, without its prefix: what the checks read.
+NAMES = tuple(name for name, value in vars(Settings).items() if isinstance(value, property))

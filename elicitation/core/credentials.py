@@ -1,0 +1,122 @@
+"""Credentials: a form neither asks for one nor sends one.
+
+MCP 2026-07-28, client/elicitation: servers MUST NOT use form mode to request sensitive
+information. A form's answer travels through the host and, often, an AI model's context.
+Two checks: what a property is *called*, and what an answer *looks like*.
+"""
+
+import base64
+import json
+import re
+from itertools import pairwise
+from typing import Final
+
+from .text import see_through
+
+_WORDS: Final = frozenset(
+    "password passwd passphrase passcode pwd secret token apikey credential credentials "
+    "pin otp totp mfa 2fa cvv cvc ssn".split()
+)
+_PAIRS: Final = frozenset(
+    {
+        ("api", "key"),
+        ("access", "key"),
+        ("private", "key"),
+        ("secret", "key"),
+        ("card", "number"),
+        ("security", "code"),
+        ("verification", "code"),
+        ("one", "time"),
+        # Capitals after a digit begin a word: 2FA is read as these two.
+        ("2", "fa"),
+    }
+)
+
+
+def _words(text: str) -> list[str]:
+    """The words of `text` in lower case, split at all but letters and digits and where
+    camelCase goes from lower to upper."""
+    marked: list[str] = []
+    after_lower = False
+    for char in text:
+        if not char.isalnum():
+            marked.append(" ")
+            after_lower = False
+            continue
+        if after_lower and char.isupper():
+            marked.append(" ")
+        marked.append(char)
+        after_lower = char.islower() or "0" <= char <= "9"
+    return "".join(marked).lower().split()
+
+
+def names_a_credential(text: str) -> bool:
+    """Whether a name or title reads as asking for a credential.
+
+    Whole words count, so `userPin` is one and `spinner` is not. Look-alike and invisible
+    characters are seen through first.
+    """
+    words = _words(see_through(text))
+    return not _WORDS.isdisjoint(words) or not _PAIRS.isdisjoint(pairwise(words))
+
+
+# Each form starts with its issuer's own mark and ends in one run of a single character
+# class: a failed attempt gives up within that run, so the search takes linear time.
+_ISSUER_FORMATS: Final = {
+    "AWS access key": r"(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])",
+    "GitHub token": r"(?:gh[pousr]_[A-Za-z0-9]{30}|github_pat_[A-Za-z0-9_]{22})",
+    "GitLab token": r"gl(?:pat|dt|rt|cbt|ptt|ft|soat|agent|oas)-[A-Za-z0-9_-]{20}",
+    "Slack token": r"(?:xox[abeoprs]-[A-Za-z0-9-]{10}|xapp-[0-9]-[A-Za-z0-9-]{10})",
+    "Anthropic key": r"sk-ant-[A-Za-z0-9_-]{16}",
+    "OpenAI key": r"sk-(?:(?:proj|svcacct|admin)-[A-Za-z0-9_-]{16}|[A-Za-z0-9]{20})",
+    "OpenRouter key": r"sk-or-v1-[0-9a-f]{32}",
+    "Stripe key": r"(?:[sr]k_(?:live|test)_[A-Za-z0-9]{16}|whsec_[A-Za-z0-9+/]{16})",
+    "Google key": r"(?:AIza[A-Za-z0-9_-]{35}|GOCSPX-[A-Za-z0-9_-]{20}|ya29\.[A-Za-z0-9_-]{20})",
+    "npm token": r"npm_[A-Za-z0-9]{36}",
+    "PyPI token": r"pypi-(?:AgE[A-Za-z0-9_-]{16}|[A-Za-z0-9_-]{50})",
+    "SendGrid key": r"SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{16}",
+    "Twilio key": r"SK[0-9a-f]{32}(?![A-Za-z0-9])",
+    "Hugging Face token": r"hf_[A-Za-z0-9]{30}",
+    "DigitalOcean token": r"do[opr]_v1_[0-9a-f]{64}",
+    "Databricks token": r"dapi[0-9a-f]{32}",
+    "Shopify token": r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",
+    "Vault token": r"hvs\.[A-Za-z0-9_-]{24}",
+    "Telegram bot token": r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33}",
+}
+_ISSUED: Final = re.compile(
+    "(?<![A-Za-z0-9])(?:"
+    + "|".join(f"(?P<f{i}>{form})" for i, form in enumerate(_ISSUER_FORMATS.values()))
+    + ")"
+)
+_PRIVATE_KEY: Final = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-[0-9]"
+)
+# A look-ahead, so that a token can begin in the part after an ordinary word and a dot.
+_THREE_PARTS: Final = re.compile(
+    r"(?<![A-Za-z0-9_-])(?=(e[A-Za-z0-9_-]{9,4095})\.[A-Za-z0-9_-]{2,}\.)"
+)
+
+
+def _is_json_object(part: str) -> bool:
+    try:
+        header = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(header, dict)
+
+
+def looks_like_a_credential(text: str) -> str | None:
+    """The name of the credential format that stands anywhere in `text`, or None.
+
+    Only formats that their issuers marked are known: an ordinary password looks like
+    nothing in particular. Invisible characters are seen through. Linear time.
+    """
+    text = see_through(text)
+    if _PRIVATE_KEY.search(text):
+        return "private key"
+    issued = _ISSUED.search(text)
+    if issued is not None and issued.lastgroup is not None:
+        return tuple(_ISSUER_FORMATS)[int(issued.lastgroup[1:])]
+    if any(_is_json_object(match[1]) for match in _THREE_PARTS.finditer(text)):
+        return "JSON Web Token"
+    return None

@@ -1,0 +1,408 @@
+"""Domain names: which are one name to every reader, what they look like, and whose they are.
+
+What is accepted here is a part of what browsers accept (UTS #46 as the URL Standard applies it)
+that needs no table but those of `unicodedata`: the letters, marks and digits of IDNA 2008
+(RFC 5892), in upper or lower case. Everything that browsers would first turn into something
+else (full-width letters, other dots, escapes) is refused and not turned.
+"""
+
+import re
+import unicodedata
+from collections.abc import Set
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from .errors import Address
+from .text import is_blank
+
+_LABEL_CHARS: Final = 63
+_NAME_CHARS: Final = 253
+_ASCII: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_")
+_ACE_PREFIX: Final = "xn--"
+
+# --- The characters of a name ----------------------------------------------------------------
+
+_CATEGORIES: Final = frozenset({"Ll", "Lu", "Lo", "Lm", "Mn", "Mc", "Nd"})
+# RFC 5892, section 2.6: letters although their case folding or category says otherwise.
+_LETTERS_ALL_THE_SAME: Final = frozenset("ßς〇")
+# Sections 2.6, 2.8 and 2.9 of the same (Hangul by single jamo, marks around symbols, musical
+# signs, signs that only lengthen or repeat), and letters that look like `|`, `!`, `/` or a blank.
+_NOT_IN_NAMES: Final = re.compile(
+    "[\u01c0-\u01c3\u0640\u07fa\u1100-\u11ff\u20d0-\u20ff\u2e2f\u302e\u302f\u3031-\u3035"
+    "\u303b\ua960-\ua97f\ud7b0-\ud7ff\U00016fe4\U0001d100-\U0001d24f]"
+)
+_LINE_THROUGH: Final = 1
+_MIDDLE_DOT: Final = "\N{MIDDLE DOT}"
+# RFC 5892, appendix A.3: Catalan's, between two l and nowhere else.
+_STRAY_MIDDLE_DOT: Final = re.compile("(?<!l)·|·(?!l)")
+# No language's letters need more than two of these; a pile of them reaches into other lines.
+_COMBINING_MARKS: Final = 2
+
+
+@lru_cache(maxsize=4096)
+def _is_in_names(char: str) -> bool:
+    return (
+        char in _ASCII
+        or char in _LETTERS_ALL_THE_SAME
+        or char == _MIDDLE_DOT
+        or (
+            char > "\x7f"
+            and unicodedata.category(char) in _CATEGORIES
+            and unicodedata.normalize("NFKC", char.casefold()) == char
+            and unicodedata.combining(char) != _LINE_THROUGH
+            and not _NOT_IN_NAMES.match(char)
+            and not is_blank(char)
+            # They look like apostrophes, colons and accents that stand alone.
+            and not _name(char).startswith("MODIFIER ")
+        )
+    )
+
+
+def _name(char: str) -> str:
+    return unicodedata.name(char, "")
+
+
+def _lower(char: str) -> str:
+    """`char` in lower case where browsers agree on what that is, else unchanged."""
+    if char.isascii():
+        return char.lower()
+    if unicodedata.category(char) != "Lu" or unicodedata.normalize("NFKC", char) != char:
+        return char
+    lower = unicodedata.normalize("NFKC", char.casefold())
+    return lower if len(lower) == 1 else char
+
+
+def _has_a_pile_of_marks(label: str) -> bool:
+    marks = 0
+    for char in label:
+        marks = marks + 1 if _name(char).startswith("COMBINING ") else 0
+        if marks > _COMBINING_MARKS:
+            return True
+    return False
+
+
+def _canonical(label: str) -> str:
+    """A label in the form in which browsers show it. Raises Address."""
+    # A character that is no part of names must not become one by being composed with others.
+    if any(unicodedata.normalize("NFKC", char) != char for char in label):
+        raise Address("its host has characters that browsers replace by others")
+    label = unicodedata.normalize("NFC", "".join(map(_lower, label)))
+    if (
+        not all(map(_is_in_names, label))
+        or unicodedata.category(label[0]).startswith("M")
+        or _STRAY_MIDDLE_DOT.search(label)
+        or _has_a_pile_of_marks(label)
+    ):
+        raise Address("its host has characters that are not used in domain names")
+    if label.startswith("-") or label.endswith("-"):
+        raise Address("a part of its host begins or ends with a hyphen")
+    return label
+
+
+def _as_ascii(label: str) -> str:
+    if label.isascii():
+        return label
+    return _ACE_PREFIX + label.encode("punycode").decode("ascii")
+
+
+def _decoded(label: str) -> str:
+    """The label that an `xn--` label stands for. Raises Address."""
+    try:
+        decoded = label.removeprefix(_ACE_PREFIX).encode("ascii").decode("punycode")
+    except ValueError:
+        decoded = ""
+    # Not for a plain label, for none that browsers would change, and in one spelling only.
+    if decoded.isascii() or _canonical(decoded) != decoded or _as_ascii(decoded) != label:
+        raise Address("its host has an xn-- label that stands for no domain name")
+    return decoded
+
+
+def _label(text: str) -> str:
+    label = _canonical(text)
+    if label.startswith(_ACE_PREFIX):
+        label = _decoded(label)
+    if not label.isascii() and label[2:4] == "--":
+        raise Address("its host has a label with a prefix that is reserved")
+    return label
+
+
+_RIGHT_TO_LEFT: Final = frozenset({"R", "AL"})
+_IN_RIGHT_TO_LEFT: Final = frozenset("R AL AN EN ES CS ET ON NSM".split())
+_IN_LEFT_TO_RIGHT: Final = frozenset("L EN ES CS ET ON NSM".split())
+
+
+def _keeps_its_direction(label: str) -> bool:
+    """The six rules of RFC 5893, section 2: no label is drawn across its dots."""
+    classes = [unicodedata.bidirectional(char) for char in label]
+    last = next(found for found in reversed(classes) if found != "NSM")
+    if classes[0] in _RIGHT_TO_LEFT:
+        return (
+            _IN_RIGHT_TO_LEFT.issuperset(classes)
+            and last in ("R", "AL", "EN", "AN")
+            and not {"EN", "AN"} <= set(classes)
+        )
+    return classes[0] == "L" and _IN_LEFT_TO_RIGHT.issuperset(classes) and last in ("L", "EN")
+
+
+# --- What a name looks like ------------------------------------------------------------------
+
+_WRITTEN_TOGETHER: Final = (
+    frozenset({"CJK", "HIRAGANA", "KATAKANA"}),
+    frozenset({"CJK", "BOPOMOFO"}),
+    frozenset({"CJK", "HANGUL"}),
+)
+# UAX #31, table 5: the scripts in everyday use. Letters of the others are known to few readers.
+_EVERYDAY_SCRIPTS: Final = frozenset(
+    "LATIN GREEK CYRILLIC ARMENIAN GEORGIAN HEBREW ARABIC THAANA DEVANAGARI BENGALI GURMUKHI "
+    "GUJARATI ORIYA TAMIL TELUGU KANNADA MALAYALAM SINHALA THAI LAO TIBETAN MYANMAR KHMER "
+    "ETHIOPIC HANGUL HIRAGANA KATAKANA BOPOMOFO CJK".split()
+)
+# Python has no table of scripts, but a letter's name begins with its script, save for these.
+_SCRIPT_BY_WORD: Final = {"IDEOGRAPHIC": "CJK", "EXTENDED": "ARABIC"}
+
+
+def _scripts(label: str) -> frozenset[str]:
+    found = set()
+    for char in label:
+        if char == _MIDDLE_DOT or (char.isascii() and not char.isalpha()):
+            continue
+        word = re.split("[ -]", _name(char), maxsplit=1)[0]
+        if word != "COMBINING":
+            found.add(_SCRIPT_BY_WORD.get(word, word))
+    return frozenset(found)
+
+
+def _is_a_mixture(scripts: Set[str]) -> bool:
+    return len(scripts) > 1 and not any(scripts <= system for system in _WRITTEN_TOGETHER)
+
+
+# Characters that most typefaces draw as a plain letter. Not complete: no table is.
+_DRAWN_AS: Final = {
+    "a": "аαɑ",
+    "b": "ьʙꞵ",
+    "c": "сϲ",
+    "d": "ԁժ",
+    "e": "еҽ",
+    "g": "ԍɡɢց",
+    "h": "һհ",
+    "i": "іɩıɪι",
+    "j": "јϳȷյ",
+    "k": "кκ",
+    "l": "ӏʟ\u0627\u06f1\u0661",
+    "m": "м",
+    "n": "пηոɴ",
+    "o": "оοօσ\u0660\u06f0\u0966\u09e6\u0a66\u0ae6\u0ce6\u0e50\u0ed0\u1040\u3007",
+    "p": "рρ",
+    "q": "ԛզ",
+    "r": "гʀ",
+    "s": "ѕ",
+    "t": "тτ",
+    "u": "υսц",
+    "v": "νѵ",
+    "w": "ѡԝωա",
+    "x": "хχ",
+    "y": "уγʏү",
+}
+# Told apart by those who know them, and by nobody at a glance.
+_LIKE_AT_A_GLANCE: Final = {
+    "b": "вƀ",
+    "d": "đ",
+    "h": "нħ",
+    "l": "łi1",
+    "o": "øө0",
+    "t": "ŧ",
+}
+_TAKEN_FOR: Final = {ord(c): letter for letter, chars in _DRAWN_AS.items() for c in chars}
+_TAKEN_FOR_AT_A_GLANCE: Final = {
+    ord(c): letter for letter, chars in _LIKE_AT_A_GLANCE.items() for c in chars
+}
+_PAIRS_TAKEN_FOR: Final = (("rn", "m"), ("vv", "w"), ("cl", "d"))
+
+
+def _is_a_lookalike(label: str) -> bool:
+    """Whether readers may take a label with other letters for a plain one, or cannot tell."""
+    return not label.isascii() and (
+        label.translate(_TAKEN_FOR).isascii() or not _scripts(label) <= _EVERYDAY_SCRIPTS
+    )
+
+
+def _skeleton(text: str) -> str:
+    """Equal for two texts that look alike at a glance: accents do not count."""
+    decomposed = unicodedata.normalize("NFD", text)
+    text = "".join(char for char in decomposed if unicodedata.category(char) != "Mn")
+    text = text.translate(_TAKEN_FOR).translate(_TAKEN_FOR_AT_A_GLANCE)
+    for pair, single in _PAIRS_TAKEN_FOR:
+        text = text.replace(pair, single)
+    return text
+
+
+def _words(name: str) -> list[str]:
+    return [_skeleton(word) for word in re.split("[.-]", name)]
+
+
+# --- Whose a name is -------------------------------------------------------------------------
+
+# Only what is certain stands here; see `Domain.registrable`. Registries that give out names
+# directly below their own, in which nothing but the words below is ever a level of its own.
+_DIRECT: Final = frozenset(
+    "com net org info biz dev app page cloud site online store tech xyz shop blog digital "
+    "software systems solutions services agency company group team work tools zone space world "
+    "live news email network media studio design academy finance bank health "
+    "ai at be ca cc ch co cz de dk es eu fi fr gr ie io li lu me nl pt ro si sk tv".split()
+)
+_NEVER_REGISTERED_IN_COUNTRIES: Final = frozenset(
+    "com net org gov edu mil int info biz name pro web firm arts rec store www nom nome nic "
+    "asso gouv gob prd publ priv its off aland "
+    # France's professions
+    "aeroport avocat avoues cci chambagri chirurgiens-dentistes experts-comptables "
+    "geometre-expert greta huissier-justice medecin notaires pharmacien port veterinaire".split()
+)
+# Registries that give out names below words of their own.
+_BELOW: Final = {
+    "ar": "com net org",
+    "au": "com net org asn id",
+    "br": "com net org",
+    "cn": "com net org",
+    "co": "com net nom",
+    "es": "com org nom",
+    "hk": "com net org idv",
+    "id": "co or web",
+    "il": "co org net",
+    "in": "co net org firm gen ind",
+    "jp": "co or ne ac ad ed go gr lg",
+    "ke": "co or ne",
+    "kr": "co or ne re pe",
+    "mx": "com net org",
+    "my": "com net org",
+    "ng": "com org",
+    "nz": "co net org ac geek gen govt iwi kiwi maori school",
+    "pe": "com net org",
+    "ph": "com net org",
+    "pk": "com net org",
+    "pl": "com net org",
+    "sa": "com net org",
+    "sg": "com net org",
+    "th": "co in or",
+    "tr": "com net org",
+    "tw": "com net org idv",
+    "ua": "com net org",
+    "uk": "co org me ltd plc net ac gov",
+    "vn": "com net org",
+    "za": "co net org",
+}
+# Names of a company below which strangers have theirs, at one level ...
+_SHARED: Final = frozenset(
+    "github.io gitlab.io pages.dev workers.dev web.app firebaseapp.com vercel.app netlify.app "
+    "herokuapp.com onrender.com fly.dev deno.dev cloudfront.net blogspot.com ngrok.app ngrok.dev "
+    "ngrok-free.app ngrok-free.dev trycloudflare.com glitch.me webflow.io framer.app lovable.app "
+    "streamlit.app hf.space wordpress.com weebly.com wixsite.com myshopify.com duckdns.org "
+    "r2.dev sharepoint.com atlassian.net zendesk.com okta.com onmicrosoft.com readthedocs.io "
+    "bubbleapps.io gitbook.io uk.com us.com eu.com de.com br.com cn.com co.com gb.net "
+    "uk.net".split()
+)
+# ... and at several, or at one that differs: no part of such a host is certain to be somebody's.
+_SHARED_AT_ANY_LEVEL: Final = frozenset(
+    "amazonaws.com amazoncognito.com appspot.com auth0.com azure.com azurecontainer.io "
+    "azurefd.net azurewebsites.net backblazeb2.com cloudapp.net digitaloceanspaces.com "
+    "fastly.net googleapis.com googleusercontent.com linodeobjects.com ngrok.io nip.io "
+    "oraclecloud.com railway.app repl.co replit.app run.app sslip.io windows.net".split()
+)
+
+
+def _registrable_labels(labels: tuple[str, ...]) -> int:
+    """How many of the last labels of an ASCII name were registered as one; 0: not certain."""
+    if len(labels) < 2:
+        return 0
+    second, top = labels[-2:]
+    if second in _BELOW.get(top, "").split() or f"{second}.{top}" in _SHARED:
+        return 3 if len(labels) > 2 else 0
+    if top not in _DIRECT or f"{second}.{top}" in _SHARED_AT_ANY_LEVEL:
+        return 0
+    is_a_country = len(top) == 2
+    if is_a_country and (len(second) < 3 or second in _NEVER_REGISTERED_IN_COUNTRIES):
+        return 0
+    return 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Domain:
+    """A host that is a name. Built by `parse_domain` only."""
+
+    labels: tuple[str, ...]
+
+    @property
+    def unicode(self) -> str:
+        """The name as browsers show it where they trust it."""
+        return ".".join(self.labels)
+
+    @property
+    def ascii(self) -> str:
+        """The name as it is looked up: internationalised labels in their `xn--` form."""
+        return ".".join(map(_as_ascii, self.labels))
+
+    def is_internationalised(self) -> bool:
+        return not self.unicode.isascii()
+
+    def mixes_scripts(self) -> bool:
+        """Whether one label has letters of scripts that are not written together, or two
+        labels have, Latin aside: most names end in it."""
+        scripts = [_scripts(label) for label in self.labels]
+        return any(map(_is_a_mixture, scripts)) or _is_a_mixture(
+            frozenset[str]().union(*scripts) - {"LATIN"}
+        )
+
+    def has_lookalikes(self) -> bool:
+        """Whether a label can be read as one of plain letters, or is in letters that few know."""
+        return any(map(_is_a_lookalike, self.labels))
+
+    def registrable(self) -> str | None:
+        """The part that somebody registered, in Unicode; None where that is not certain.
+
+        The Public Suffix List would be the table to ask, and a copy of it ages. So the tables
+        here hold only registries whose rules are plain, and an unknown one gives None. The
+        part is never longer than what its owner registered: nobody can make a name stand out
+        that is not theirs, save that of a hosting company that is not listed above.
+        """
+        count = _registrable_labels(tuple(map(_as_ascii, self.labels)))
+        return ".".join(self.labels[-count:]) if count else None
+
+    def belongs_to(self, name: str) -> bool:
+        return f".{self.unicode}".endswith(f".{name}")
+
+    def imitates(self, site: "Domain") -> bool:
+        """Whether the name, not being the site's own, has the site's name in it, or one that
+        looks like it."""
+        own = site.registrable() or site.unicode
+        if self.belongs_to(own):
+            return False
+        wanted, words = _words(own), _words(self.unicode)
+        if "." not in own:
+            # `web` or `localhost` in a longer name says nothing.
+            return words == wanted
+        return any(words[at : at + len(wanted)] == wanted for at in range(len(words)))
+
+
+def parse_domain(text: str) -> Domain:
+    """A host that is no IP address, in any letter case, plain or with `xn--` labels.
+
+    Raises Address.
+    """
+    if len(text) > _NAME_CHARS:
+        raise Address(f"its host is longer than {_NAME_CHARS} characters")
+    if "%" in text:
+        raise Address("its host is percent-encoded")
+    parts = text.split(".")
+    if not all(parts):
+        raise Address("its host has an empty label or ends in a dot")
+    domain = Domain(labels=tuple(map(_label, parts)))
+    if any(len(_as_ascii(label)) > _LABEL_CHARS for label in domain.labels):
+        raise Address(f"its host has a label longer than {_LABEL_CHARS} characters")
+    if len(domain.ascii) > _NAME_CHARS:
+        raise Address(f"its host is longer than {_NAME_CHARS} characters")
+    classes = {unicodedata.bidirectional(char) for char in domain.unicode}
+    if not classes.isdisjoint({"R", "AL", "AN"}) and not all(
+        map(_keeps_its_direction, domain.labels)
+    ):
+        raise Address("its host mixes directions of writing")
+    return domain

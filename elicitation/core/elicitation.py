@@ -1,0 +1,216 @@
+"""A form elicitation: what one server asks before one tool goes on, and how it is answered."""
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol, TypeAlias
+from uuid import UUID
+
+from .answers import FormAnswerAction, StoredFormAnswer
+from .errors import AnswerRefusal, ElicitationError, Schema
+from .kinds import Value
+from .schema import FormSchema
+from .text import MAX_FORM_TEXT_CHARS, is_clean, scrub
+
+logger = logging.getLogger("elicitation")
+
+MAX_FORM_KEY_CHARS: Final = 200
+_NAME_CHARS: Final = 128
+_NOT_IN_A_KEY: Final = re.compile(r"[^A-Za-z0-9_.-]")
+_LINE_BREAKS_AND_TABS: Final = re.compile("[\t\n\r\u2028\u2029]")
+
+
+def form_answer_storage_key(server: str, tool: str) -> str:
+    """The key under which an answer for a server's tool is kept. Two pairs may share one, so
+    a record names its server and tool as well."""
+    parts = (_NOT_IN_A_KEY.sub("_", part) for part in (server, tool))
+    return "mcp/elicitation-form/" + "/".join(parts)
+
+
+def _shown(name: str) -> str:
+    """A configured name on one line. Servers name their tools, so it is cut as well."""
+    return _LINE_BREAKS_AND_TABS.sub(" ", scrub(name[:_NAME_CHARS]))
+
+
+class FormElicitationPending(ElicitationError):
+    """A tool call waits for a person. Not a failure: call the tool again once they answered.
+
+    `questions` are in the order of their names. The optional fields are for the application
+    that put the questions in front of someone: the ids of its records, the addresses of the
+    pages on which they are answered, the waiting call's id, and the `deadline` (an aware
+    datetime). No text of the server's stands in `str()`.
+    """
+
+    def __init__(
+        self,
+        *,
+        server_name: str,
+        tool_name: str,
+        message: str,
+        questions: Sequence[dict[str, Any]],
+        fingerprint: str,
+        elicitation_ids: Sequence[UUID] = (),
+        urls: Sequence[str] = (),
+        parked_call_id: UUID | None = None,
+        deadline: datetime | None = None,
+    ) -> None:
+        super().__init__(
+            f"MCP server '{_shown(server_name)}' asks a person something before its tool "
+            f"'{_shown(tool_name)}' can run.",
+            code="pending",
+        )
+        self.server_name = server_name
+        self.tool_name = tool_name
+        self.message = message
+        self.questions = list(questions)
+        self.fingerprint = fingerprint
+        self.elicitation_ids = tuple(elicitation_ids)
+        self.urls = tuple(urls)
+        self.parked_call_id = parked_call_id
+        self.deadline = deadline
+
+    def as_tool_result(self) -> str:
+        """A text for the agent's model. It repeats nothing that the server wrote: that would
+        be a way to give the model instructions."""
+        count = len(self.questions)
+        what = {0: "to be confirmed", 1: "an answer to 1 question"}.get(
+            count, f"answers to {count} questions"
+        )
+        until = (
+            "" if self.deadline is None else f" They have until {self.deadline:%Y-%m-%d %H:%M %Z}."
+        )
+        return (
+            f"The call waits for a person: MCP server '{_shown(self.server_name)}' needs {what} "
+            f"before it goes on. The person has been asked.{until} Do not answer for them and "
+            "do not call the tool again until they have answered."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormElicitation:
+    """One `elicitation/create` request in form mode (MCP 2026-07-28, client/elicitation).
+
+    `server_name` is the one the operator configured; `key` the request's key in the server's
+    reply. Raises Schema for a message or key that is over its bound or not safe to show.
+    """
+
+    server_name: str
+    tool_name: str
+    key: str
+    message: str
+    schema: FormSchema
+
+    def __post_init__(self) -> None:
+        for what, text, limit in (
+            ("message", self.message, MAX_FORM_TEXT_CHARS),
+            ("key", self.key, MAX_FORM_KEY_CHARS),
+        ):
+            if type(text) is not str:
+                raise Schema(f"the {what} is not a string")
+            if len(text) > limit:
+                raise Schema(f"the {what} is longer than {limit} characters")
+            if not is_clean(text):
+                raise Schema(f"the {what} has control characters or bidirectional controls")
+        if _LINE_BREAKS_AND_TABS.search(self.key):
+            raise Schema("the key has control characters")
+
+    def fingerprint(self) -> str:
+        """SHA-256, in hex, of the message and the schema's own fingerprint.
+
+        An answer is honoured only where it is unchanged. The key is no part of it: servers
+        make new ones for every call.
+        """
+        encoded = json.dumps(
+            ["elicitation.form", 1, self.message, self.schema.fingerprint()],
+            separators=(",", ":"),
+        )
+        return hashlib.sha256(encoded.encode("ascii")).hexdigest()
+
+    def pending(self) -> FormElicitationPending:
+        """The exception that stops the tool call until a person has answered."""
+        return FormElicitationPending(
+            server_name=self.server_name,
+            tool_name=self.tool_name,
+            message=self.message,
+            questions=self.schema.questions(self.server_name),
+            fingerprint=self.fingerprint(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """Send `accept` with this content."""
+
+    content: dict[str, Value]
+
+    def __repr__(self) -> str:
+        return "Accept(...)"
+
+
+@dataclass(frozen=True, slots=True)
+class Decline:
+    """Send `decline`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """No usable answer is recorded; put the questions in front of a person."""
+
+
+FormOutcome: TypeAlias = Accept | Decline | Ask
+
+
+class FormAnswerStore(Protocol):
+    """Where answers wait, bound to one scope and one call."""
+
+    def take_form_answer(self, elicitation: FormElicitation, /) -> StoredFormAnswer | None:
+        """The recorded answer, removed: it is sent at most once."""
+        ...
+
+
+class StoredFormAnswers:
+    """Answers form elicitations with what people recorded, and asks where nothing is."""
+
+    def __init__(self, store: FormAnswerStore) -> None:
+        self._store = store
+
+    def answer_form(self, elicitation: FormElicitation) -> FormOutcome:
+        """What to do about an elicitation. Takes the recorded answer, usable or not.
+
+        A store that cannot be read gives Ask: its failure must not become an answer that
+        nobody gave.
+        """
+        try:
+            record = self._store.take_form_answer(elicitation)
+        except Exception as error:
+            self._warn("The store of form answers could not be read", elicitation, type(error))
+            return Ask()
+        if record is None or not record.applies_to(
+            elicitation.server_name,
+            elicitation.tool_name,
+            elicitation.fingerprint(),
+            datetime.now(UTC),
+        ):
+            return Ask()
+        if record.action == FormAnswerAction.DECLINE:
+            return Decline()
+        try:
+            return Accept(elicitation.schema.content_from_answers(record.answers))
+        except AnswerRefusal as refusal:
+            self._warn("A recorded form answer does not fit", elicitation, type(refusal))
+            return Ask()
+
+    @staticmethod
+    def _warn(what: str, elicitation: FormElicitation, error: type[Exception]) -> None:
+        # The class and no more: the text of a database's error can quote the row.
+        logger.warning(
+            "%s; the person is asked again (server %s, tool %s, %s)",
+            what,
+            _shown(elicitation.server_name),
+            _shown(elicitation.tool_name),
+            error.__name__,
+        )

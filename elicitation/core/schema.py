@@ -1,0 +1,270 @@
+"""A server's requested schema: parsed, asked, and answered.
+
+MCP 2026-07-28, client/elicitation, "Requested Schema": one flat object of primitive
+properties. Whatever is outside that, or over a bound, is refused and never trimmed: nobody
+is shown a question that was silently cut.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from .answers import FormAnswer
+from .credentials import looks_like_a_credential
+from .errors import AnswerRefusal, FormRefusal, OutOfProfile, Schema
+from .kinds import Definition, Property, Value, parse_property
+from .text import DEFAULT_LIMITS, MAX_FORM_PROPERTY_NAME_CHARS, Limits, scrub
+
+_HEADER_CHARS: Final = 16
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
+# These can forbid a content by rules that a form of single properties cannot keep.
+_UNSUPPORTED: Final = (
+    "$ref",
+    "$dynamicRef",
+    "$recursiveRef",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "enum",
+    "const",
+    "dependencies",
+    "dependentRequired",
+    "dependentSchemas",
+    "patternProperties",
+    "propertyNames",
+    "minProperties",
+    "maxProperties",
+)
+
+
+def attribution_header(server_name: str) -> str:
+    """The operator's name for the server, in at most 16 characters. Nothing that a server
+    sends can stand here: it says who asks."""
+    if len(server_name) <= _HEADER_CHARS:
+        return server_name
+    return server_name[: _HEADER_CHARS - 1] + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class FormSchema:
+    """A requested schema that passed every check. Built by `parse_requested_schema` only.
+
+    `asked` has the properties in the order in which the server sent them.
+    """
+
+    asked: tuple[Property, ...]
+
+    @property
+    def properties(self) -> tuple[Property, ...]:
+        """The properties in the order of their names."""
+        return tuple(sorted(self.asked, key=lambda p: p.name))
+
+    @property
+    def is_confirmation(self) -> bool:
+        """Whether nothing is asked but to accept or decline the message."""
+        return not self.asked
+
+    def questions(
+        self, server_name: str, order: Literal["name", "asked"] = "name"
+    ) -> list[dict[str, Any]]:
+        """The questions as JSON objects, one for each property.
+
+        `server_name` is the one the operator configured.
+        """
+        header = attribution_header(server_name)
+        asked = self.asked if order == "asked" else self.properties
+        return [each.question(header) for each in asked]
+
+    def fingerprint(self) -> str:
+        """SHA-256, in hex, of what was asked: equal for two schemas just where neither a
+        person nor the server could tell them apart.
+
+        The bytes are JSON in ASCII without blanks: `["elicitation.requested-schema", 1,
+        [property, ...]]` with the properties in the order of their names. Each is the array
+        `[name, title, description, required, kind, ...]`, ended by the fields of its kind
+        (see `canonical_fields`); bounds are written as people read them, absent ones are
+        null. JSON delimits every text, so no two schemas share their bytes. 1 is the version
+        of this encoding.
+        """
+        canonical = [
+            "elicitation.requested-schema",
+            1,
+            [each.canonical() for each in self.properties],
+        ]
+        encoded = json.dumps(canonical, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(encoded.encode("ascii")).hexdigest()
+
+    def check_answers(
+        self, answers: Mapping[str, FormAnswer]
+    ) -> tuple[dict[str, Value], dict[str, AnswerRefusal]]:
+        """The content that fits, and the refusal of each property whose answer does not.
+
+        Both are in the order of names. Without refusals the content is complete; answers to
+        what was not asked are left out of it.
+        """
+        content: dict[str, Value] = {}
+        refusals: dict[str, AnswerRefusal] = {}
+        for each in self.properties:
+            try:
+                answer = answers.get(each.name)
+                if answer is None:
+                    raise each.refusal("missing")
+                if not answer.skipped:
+                    content[each.name] = each.value_from(answer)
+                elif answer.selected or answer.other_text is not None:
+                    raise each.refusal("skipped_and_answered")
+                elif each.required:
+                    raise each.refusal("required")
+            except AnswerRefusal as refusal:
+                refusals[each.name] = refusal
+        return content, refusals
+
+    def content_from_answers(self, answers: Mapping[str, FormAnswer]) -> dict[str, Value]:
+        """`ElicitResult.content` for answers that all fit. Nothing is coerced.
+
+        Raises AnswerRefusal for the first property, by name, whose answer does not fit.
+        """
+        content, refusals = self.check_answers(answers)
+        for refusal in refusals.values():
+            raise refusal
+        return content
+
+    def check_content(
+        self, content: Mapping[str, object]
+    ) -> tuple[dict[str, FormAnswer], dict[str, AnswerRefusal]]:
+        """The answers that give `content`, and the refusal of each name that does not fit.
+
+        Types are strict: `"5"` is not 5. An optional property that is absent is skipped.
+        """
+        answers: dict[str, FormAnswer] = {}
+        refusals: dict[str, AnswerRefusal] = {}
+        for each in self.properties:
+            try:
+                if each.name in content:
+                    answers[each.name] = each.answer_from(content[each.name])
+                elif each.required:
+                    raise each.refusal("required")
+                else:
+                    answers[each.name] = FormAnswer(skipped=True)
+            except AnswerRefusal as refusal:
+                refusals[each.name] = refusal
+        for name in content:
+            if name not in answers and name not in refusals:
+                shown = scrub(name[:MAX_FORM_PROPERTY_NAME_CHARS]) if type(name) is str else None
+                refusals[name] = AnswerRefusal("unknown_property", shown)
+        return answers, refusals
+
+    def answers_from_content(self, content: Mapping[str, object]) -> dict[str, FormAnswer]:
+        """The answers that give `content`; they always pass `content_from_answers`.
+
+        Raises AnswerRefusal for the first property, by name, that does not fit, and then for
+        a name that was not asked for.
+        """
+        answers, refusals = self.check_content(content)
+        for refusal in refusals.values():
+            raise refusal
+        return answers
+
+
+def refuse_credentials(schema: FormSchema, answers: Mapping[str, FormAnswer]) -> None:
+    """Raises AnswerRefusal `credential` where a typed text has the format of a well-known
+    key or token. To be called before an answer is stored."""
+    for each in schema.properties:
+        answer = answers.get(each.name)
+        if each.free_text and answer is not None:
+            found = looks_like_a_credential(answer.text)
+            if found is not None:
+                raise each.refusal("credential", format=found)
+
+
+def parse_requested_schema(
+    schema: object, *, allow_confirmation: bool = False, limits: Limits = DEFAULT_LIMITS
+) -> FormSchema:
+    """The schema of a form that can be put in front of a person.
+
+    `schema` is a JSON object of plain Python types, or JSON text. `allow_confirmation` lets
+    an object without properties through, as a message to accept or decline. Raises
+    FormRefusal, and nothing else, whatever `schema` is: Credential and OutOfProfile for the
+    first property, by name, that is refused, Schema for the document as a whole.
+    """
+    if isinstance(schema, str | bytes):
+        schema = _json(schema, limits)
+    if type(schema) is not dict:
+        raise Schema("the requested schema is not an object")
+    if schema.get("type") != "object":
+        raise Schema('the requested schema has a type that is not "object"')
+    for key in _UNSUPPORTED:
+        if schema.get(key) is not None:
+            raise Schema(f"the requested schema has {key}, which is not supported")
+    properties = schema.get("properties")
+    if type(properties) is not dict or (not properties and not allow_confirmation):
+        raise Schema("the requested schema has no properties")
+    if len(properties) > limits.properties:
+        raise Schema(
+            f"the requested schema asks for {len(properties)} properties; "
+            f"at most {limits.properties} are accepted"
+        )
+    required = _required(schema.get("required"))
+    if not all(type(name) is str for name in properties):
+        raise Schema("the requested schema has a property name that is not a string")
+    parsed = {
+        name: _parse_property(name, properties[name], name in required, limits)
+        for name in sorted(properties)
+    }
+    return FormSchema(asked=tuple(parsed[name] for name in properties))
+
+
+def _parse_property(name: str, definition: object, required: bool, limits: Limits) -> Property:
+    if len(name) > limits.property_name_chars or not _NAME.fullmatch(name):
+        raise OutOfProfile(
+            scrub(name[: limits.property_name_chars]),
+            f"a name has 1 to {limits.property_name_chars} letters, digits, '_', '-' or '.'",
+        )
+    if type(definition) is not dict:
+        raise OutOfProfile(name, "its definition is not an object")
+    return parse_property(Definition(name, definition, limits), required=required)
+
+
+def _required(names: object) -> frozenset[str]:
+    if names is None:
+        return frozenset()
+    if type(names) is not list or not all(type(name) is str for name in names):
+        raise Schema("the requested schema has a required that is not an array of strings")
+    return frozenset(names)
+
+
+def _json(text: str | bytes, limits: Limits) -> object:
+    if len(text) > limits.schema_chars:
+        raise Schema(
+            f"the requested schema is longer than {limits.schema_chars} characters as JSON"
+        )
+
+    def number(literal: str) -> int:
+        if len(literal) > limits.number_chars:
+            raise ValueError
+        return int(literal)
+
+    def no_constant(literal: str) -> object:
+        raise ValueError
+
+    try:
+        return json.loads(text, parse_int=number, parse_constant=no_constant)
+    except (ValueError, RecursionError):
+        # The error of the parser quotes the document, and may hold all of it.
+        raise Schema("the requested schema is not JSON, or is nested too deeply") from None
+
+
+__all__ = [
+    "FormRefusal",
+    "FormSchema",
+    "attribution_header",
+    "parse_requested_schema",
+    "refuse_credentials",
+]

@@ -1,0 +1,147 @@
+"""What a server asks in one round: read it, and answer it from what people recorded.
+
+Pure decisions over the wire's own JSON: nothing here knows the SDK, and nothing writes a row
+but the take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .conf import settings
+from .core import (
+    Accept,
+    Decline,
+    FormAnswerAction,
+    FormElicitation,
+    FormRefusal,
+    Schema,
+    parse_requested_schema,
+)
+from .inbox import Question
+from .models import ServerPolicy, StoredFormAnswer, TooLarge, encode_json
+from .store import DatabaseFormAnswerStore, count_identical
+
+#: The method of the requests that are put to a person.
+ELICITATION = "elicitation/create"
+#: Most elicitations of one round: each is a form of its own in front of a person.
+MAX_ELICITATIONS = 16
+
+
+class NotAllowed(FormRefusal):
+    """The operator's policy does not let this server ask this way."""
+
+    def __init__(self, server: str, mode: str) -> None:
+        super().__init__(
+            f"The server '{server}' may not ask people in {mode} mode on this site. An operator "
+            "decides that in the admin, under server policies.",
+            code="not_allowed",
+            reason=f"the policy does not allow {mode} mode",
+        )
+
+
+def read_questions(
+    requests: Mapping[str, Mapping[str, Any]], *, server: str, tool: str, policy: ServerPolicy
+) -> list[Question]:
+    """Validate the elicitations of a round; requests of other methods are passed over.
+
+    Args:
+        requests: The round's requests by the server's keys, as they came over the wire.
+        server: The configured name of the server.
+        tool: The tool that was called.
+        policy: What the operator decided about the server.
+
+    Returns:
+        One question for each elicitation, in the server's order.
+
+    Raises:
+        FormRefusal: The first elicitation that cannot be put to a person; ``NotAllowed`` where
+            it is the policy that forbids it.
+    """
+    elicitations = {
+        key: request.get("params")
+        for key, request in requests.items()
+        if request.get("method") == ELICITATION
+    }
+    if len(elicitations) > MAX_ELICITATIONS:
+        raise Schema(
+            f"the round has {len(elicitations)} of them; at most {MAX_ELICITATIONS} are accepted"
+        )
+    asked = [
+        _read(key, params, server=server, tool=tool, policy=policy)
+        for key, params in elicitations.items()
+    ]
+    return [
+        Question(
+            elicitation=elicitation,
+            requested_schema=requested_schema,
+            allow_confirmation=policy.allow_confirmation,
+            number=number,
+        )
+        for (elicitation, requested_schema), number in zip(
+            asked, count_identical([elicitation for elicitation, _ in asked]), strict=True
+        )
+    ]
+
+
+def _read(
+    key: str, params: object, *, server: str, tool: str, policy: ServerPolicy
+) -> tuple[FormElicitation, str]:
+    if not isinstance(params, Mapping):
+        raise Schema("the elicitation has no parameters")
+    mode = params.get("mode") or "form"
+    if mode == "url":
+        raise NotAllowed(server, "URL")
+    if mode != "form":
+        raise Schema("its mode is neither form nor url")
+    if not policy.allows_forms:
+        raise NotAllowed(server, "form")
+    requested_schema = params.get("requestedSchema")
+    if not isinstance(requested_schema, Mapping):
+        raise Schema("it has no requested schema")
+    try:
+        text = encode_json("requested schema", requested_schema, settings.MAX_CALL_BYTES)
+    except TooLarge:
+        raise Schema("its requested schema is too large, or is not JSON") from None
+    # Read from the text that is stored: what is asked now can be read again later.
+    schema = parse_requested_schema(text, allow_confirmation=policy.allow_confirmation)
+    elicitation = FormElicitation(
+        server_name=server,
+        tool_name=tool,
+        key=key,
+        message=params.get("message"),  # type: ignore[arg-type]  # judged there
+        schema=schema,
+    )
+    return elicitation, text
+
+
+def can_answer(store: DatabaseFormAnswerStore, questions: Sequence[Question]) -> bool:
+    """Whether all these questions have recorded answers; nothing is taken."""
+    return store.can_take(*_apart(questions))
+
+
+def take_answers(
+    store: DatabaseFormAnswerStore, questions: Sequence[Question]
+) -> list[StoredFormAnswer] | None:
+    """Take the answers to all questions of a round, or none.
+
+    Raises:
+        OuterTransaction: Called inside a transaction.
+        django.db.DatabaseError: The store cannot be read. The call stays parked: that is
+            neither an answer nor a reason to ask again.
+    """
+    return store.take_form_answers(*_apart(questions))
+
+
+def outcome(answer: StoredFormAnswer, question: Question) -> Accept | Decline:
+    """Return what a taken answer tells the server."""
+    if answer.action == FormAnswerAction.DECLINE:
+        return Decline()
+    return Accept(question.elicitation.schema.content_from_answers(answer.answers))
+
+
+def _apart(questions: Sequence[Question]) -> tuple[list[FormElicitation], list[int]]:
+    return [question.elicitation for question in questions], [
+        question.number for question in questions
+    ]

@@ -1,0 +1,216 @@
+"""Servers that ask in the middle of a call: ask the person, and wait for the answer.
+
+Before MCP 2026-07-28 a server sends ``elicitation/create`` as a request of its own while the
+tool call is under way, and most servers still do. The call cannot be parked: the answer has to
+go back while the request is open. What the person sees and what is recorded is the same; only
+the waiting is here.
+
+Nothing here knows an SDK: the callables that clients want are a few lines round
+``answer_in_call``, which takes and returns the wire's own JSON (see ``docs/clients.md``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from contextvars import Context
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import sync_to_async
+from django.db import Error as DatabaseProblem
+from django.utils import timezone
+
+from . import handler, inbox, parking
+from .conf import settings
+from .core import Accept, Decline, FormRefusal
+from .models import Elicitation, ServerPolicy, StoredFormAnswer
+from .signals import elicitation_closed
+
+if TYPE_CHECKING:
+    from django.contrib.auth.base_user import AbstractBaseUser
+
+logger = logging.getLogger("elicitation")
+
+Delivery = Elicitation.Delivery
+
+DECLINE: Mapping[str, Any] = {"action": "decline"}
+
+
+async def answer_in_call(
+    params: Mapping[str, Any],
+    *,
+    server: str,
+    tool: str,
+    scope: str,
+    respondent: AbstractBaseUser | None,
+    timeout: float = 300,
+    call: str = "",
+    scope_label: str = "",
+) -> dict[str, Any]:
+    """Ask a person what a server asks in the middle of a call, and return what to tell it.
+
+    Holds neither a thread nor a database connection while it waits. An answer that was
+    recorded before, for the same ``call``, is taken at once.
+
+    Args:
+        params: The parameters of the ``elicitation/create`` request, as JSON.
+        server: The name under which this site configured the server.
+        tool: The tool whose call is under way.
+        scope: The host's id of the conversation or run.
+        respondent: Who is asked; ``None`` where nobody can be.
+        timeout: How long the person has, in seconds. The server's own patience may be shorter.
+        call: The host's id of the tool call. Without it no two requests are the same call.
+        scope_label: What people see as the name of the conversation.
+
+    Returns:
+        An ``ElicitResult`` as JSON: ``{"action": "accept", "content": {…}}`` or ``{"action":
+        "decline"}``: declined, timed out, nobody there, or a question that cannot be put to a
+        person, in which case the log says why.
+
+    Raises:
+        asyncio.CancelledError: The request was cancelled; the question is withdrawn.
+        InvalidName: A name that no row can hold.
+    """
+    if respondent is None:
+        return dict(DECLINE)
+    made = parking.Call(
+        scope=scope,
+        server=server,
+        tool=tool,
+        arguments=None,
+        respondent=respondent,
+        id=call or f"in-call:{uuid.uuid4()}",
+        scope_label=scope_label,
+    )
+    policy = await sync_to_async(ServerPolicy.objects.for_server)(server)
+    try:
+        (question,) = handler.read_questions(
+            {"": {"method": handler.ELICITATION, "params": params}},
+            server=server,
+            tool=tool,
+            policy=policy,
+        )
+    except FormRefusal as refusal:
+        logger.warning(
+            "A question in the middle of a call was refused and declined",
+            extra={"server": server, "tool": tool, "code": refusal.code},
+        )
+        return dict(DECLINE)
+    # Without an id of the host's nothing can have been recorded for this call before.
+    recorded = await inbox.arecorded(made.key, question.elicitation) if call else None
+    if recorded is not None:
+        answer = await _take(made, replace(question, number=recorded))
+        if answer is not None:
+            return _told(answer, question)
+    return await _ask(made, question, timeout)
+
+
+def _told(answer: StoredFormAnswer | None, question: inbox.Question) -> dict[str, Any]:
+    outcome = Decline() if answer is None else handler.outcome(answer, question)
+    if isinstance(outcome, Accept):
+        return {"action": "accept", "content": outcome.content}
+    return dict(DECLINE)
+
+
+async def _ask(call: parking.Call, question: inbox.Question, timeout: float) -> dict[str, Any]:
+    """Ask, wait, and take what was answered; a decline where nobody did in time."""
+    elicitation = await inbox.aask_in_call(
+        question,
+        parked_call_id=call.key,
+        scope=call.scope,
+        scope_label=call.scope_label,
+        call=call.id,
+        round=1,
+        respondent=call.respondent,
+        expires_at=timezone.now() + timedelta(seconds=timeout),
+    )
+    question = replace(question, number=elicitation.number)
+    try:
+        await _waiters.closed(elicitation.pk, timeout)
+        # Where the time is up this closes it; where somebody was quicker, it changes nothing.
+        with suppress(inbox.Closed):
+            await inbox.aexpire_now(elicitation.pk)
+    except asyncio.CancelledError:
+        # Nobody waits for the answer any more.
+        await parking.to_the_end(_withdraw(elicitation, call, question))
+        raise
+    return _told(await _take(call, question), question)
+
+
+async def _take(call: parking.Call, question: inbox.Question) -> StoredFormAnswer | None:
+    """Take an answer to be sent, and note that; a caller that is cancelled is too late."""
+
+    async def take() -> StoredFormAnswer | None:
+        taken = await sync_to_async(handler.take_answers)(call.answers, [question])
+        if not taken:
+            return None
+        if taken[0].elicitation_id:
+            await parking.anote_deliveries({taken[0].elicitation_id: Delivery.DELIVERED})
+        return taken[0]
+
+    return await parking.to_the_end(take())
+
+
+async def _withdraw(
+    elicitation: Elicitation, call: parking.Call, question: inbox.Question
+) -> None:
+    # Answered in this very moment, it is closed; either way what was recorded is dropped.
+    with suppress(inbox.Closed):
+        await inbox.awithdraw(elicitation.pk, reason="cancelled")
+    await sync_to_async(handler.take_answers)(call.answers, [question])
+    await parking.anote_deliveries({elicitation.pk: Delivery.DROPPED})
+
+
+class _Waiters:
+    """Wakes those who wait for a question to be closed.
+
+    In the process in which it is closed the signal wakes them at once. For all others one
+    query a second, for however many wait, looks for what was closed elsewhere.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: dict[uuid.UUID, tuple[asyncio.AbstractEventLoop, asyncio.Event]] = {}
+        self.pollers: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
+        elicitation_closed.connect(self._on_closed, dispatch_uid="elicitation.in_call")
+
+    async def closed(self, elicitation_id: uuid.UUID, timeout: float) -> None:
+        """Return once the question is closed, or the time is up."""
+        loop, event = asyncio.get_running_loop(), asyncio.Event()
+        self.waiting[elicitation_id] = (loop, event)
+        if loop not in self.pollers:
+            # In a context of its own: it outlives the request that happened to start it.
+            self.pollers[loop] = loop.create_task(self._poll(loop), context=Context())
+        try:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(event.wait(), timeout)
+        finally:
+            del self.waiting[elicitation_id]
+
+    def _on_closed(self, elicitation_id: uuid.UUID, **kwargs: object) -> None:
+        if found := self.waiting.get(elicitation_id):
+            loop, event = found
+            loop.call_soon_threadsafe(event.set)
+
+    async def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            # A copy: other loops, in other threads, add theirs meanwhile.
+            while mine := [key for key, (its, _) in list(self.waiting.items()) if its is loop]:
+                try:
+                    for key in await inbox.aclosed_among(mine):
+                        self._on_closed(key)
+                except DatabaseProblem as error:
+                    logger.warning(
+                        "The questions that are waited for could not be looked up",
+                        extra={"error": type(error).__name__},
+                    )
+                await asyncio.sleep(settings.POLL_INTERVAL.total_seconds())
+        finally:
+            del self.pollers[loop]
+
+
+_waiters = _Waiters()

@@ -1,0 +1,664 @@
+"""Drive a tool call through its rounds with the official MCP SDK (``mcp`` 2.x).
+
+The only module that imports ``mcp``. It holds no state of its own: what a call waits for is
+in the database, and any process can go on with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import sync_to_async
+from django.utils import timezone
+from mcp import ClientSession, MCPError
+from mcp.client.session import (
+    ClientRequestContext,
+    ElicitationFnT,
+    ListRootsFnT,
+    SamplingFnT,
+)
+from mcp.types import (
+    CallToolResult,
+    CreateMessageRequest,
+    ElicitRequestParams,
+    ElicitResult,
+    ErrorData,
+    InputRequiredResult,
+    InputResponse,
+)
+from pydantic import ValidationError
+
+from .. import handler, inbox, parking
+from ..conf import settings
+from ..core import (
+    Accept,
+    Decline,
+    ElicitationError,
+    FormElicitationPending,
+    FormRefusal,
+    Schema,
+)
+from ..in_call import answer_in_call
+from ..models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer, TooLarge
+from ..parking import Call, CallInProgress, Round
+
+if TYPE_CHECKING:
+    from django.contrib.auth.base_user import AbstractBaseUser
+
+__all__ = [
+    "CallInProgress",
+    "InputNotSupported",
+    "RoundLost",
+    "TooManyRounds",
+    "aclient_options",
+    "call_tool",
+    "client_options",
+    "elicitation_callback",
+    "resume",
+]
+
+logger = logging.getLogger("elicitation")
+
+Delivery = Elicitation.Delivery
+
+SAMPLING, ROOTS = "sampling/createMessage", "roots/list"
+
+#: A server that sends a state and asks nothing wants to be called again; first pause and
+#: longest pause in seconds, and how often in a row.
+FIRST_PAUSE, LONGEST_PAUSE, MAX_PAUSES = 0.05, 5.0, 12
+
+#: The reason with which the SDK's servers refuse a state they cannot read (any more).
+INVALID_STATE = "invalid_request_state"
+
+
+class RoundLost(ElicitationError):
+    """The answers were sent, or may have been, and the call did not go on.
+
+    They are gone and nothing is sent again: the next call asks afresh. ``reason`` is a code.
+    """
+
+    def __init__(self, server: str, tool: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"The server '{server}' did not go on with '{tool}' after it was answered "
+            f"({reason}). The answers are gone and were not sent again. Calling the tool again "
+            "asks the person afresh.",
+            code="round_lost",
+        )
+
+
+class InputNotSupported(ElicitationError):
+    """The server asks for something that this host does not provide."""
+
+    def __init__(self, server: str, method: str) -> None:
+        # A server can name any method; only the two that MCP has are repeated.
+        named = method if method in (SAMPLING, ROOTS) else "a method that MCP does not have"
+        super().__init__(
+            f"The server '{server}' asks for {named}, which this host does not provide. Pass "
+            "sampling= or roots= to call_tool() and resume(), or do not declare the capability.",
+            code="input_not_supported",
+        )
+
+
+class TooManyRounds(ElicitationError):
+    """The server goes on asking after its last questions were declined."""
+
+    def __init__(self, server: str, tool: str) -> None:
+        super().__init__(
+            f"The server '{server}' goes on asking before it runs '{tool}'; the call was given "
+            f"up. ELICITATION_MAX_ROUNDS is {settings.MAX_ROUNDS}.",
+            code="too_many_rounds",
+        )
+
+
+async def call_tool(
+    session: ClientSession,
+    *,
+    server: str,
+    tool: str,
+    arguments: Mapping[str, Any] | None = None,
+    scope: str,
+    respondent: AbstractBaseUser | None,
+    call: str = "",
+    scope_label: str = "",
+    sampling: SamplingFnT | None = None,
+    roots: ListRootsFnT | None = None,
+) -> CallToolResult:
+    """Call a tool; where its server asks a person something, park the call.
+
+    The same call made again goes on where it stopped, in any process: it sends what was
+    answered meanwhile, or joins the questions that still wait.
+
+    Args:
+        session: A connected session, such as ``client.session``.
+        server: The name under which this site configured the server.
+        tool: The tool's name.
+        arguments: A JSON object. A call that is parked keeps those of its first time.
+        scope: The host's id of the conversation or run.
+        respondent: Who is asked; ``None`` where nobody can be: every question is declined.
+        call: The host's id of this tool call, unique in the scope. Without it, the arguments
+            tell two calls of one tool apart.
+        scope_label: What people see as the name of the conversation.
+        sampling: Answers sampling requests, as ``sampling_callback`` of ``mcp.Client`` does.
+        roots: Answers roots requests, likewise.
+
+    Returns:
+        The tool's result, an ``isError`` result included.
+
+    Raises:
+        FormElicitationPending: The call is parked until people have answered.
+        FormRefusal: The server asks what cannot be put to a person. It was told ``decline``;
+            where it ran the tool all the same, ``result`` has what that returned.
+        RoundLost: The server was answered and did not go on.
+        CallInProgress: Another process is resuming this call.
+        ParkedCall.DoesNotExist: Another process has finished it just now.
+        AnotherRespondent: The call waits for somebody else.
+        InputNotSupported: The server asks for sampling or roots, and there are none.
+        TooManyRounds: The server asks without end.
+        InvalidName, TooLarge: A name or the arguments cannot be stored.
+        MCPError: The server refused the first call.
+    """
+    if respondent is None:
+        unattended = _Run(session, server, tool, arguments, sampling, roots)
+        return await unattended.through(await unattended.first_round())
+    made = Call(
+        scope=scope,
+        server=server,
+        tool=tool,
+        arguments=arguments,
+        respondent=respondent,
+        id=call,
+        scope_label=scope_label,
+    )
+    parked = await parking.afind(made)
+    if parked is not None:
+        return await _go_on(session, parked, sampling, roots)
+    run = _Run(session, server, tool, arguments, sampling, roots, call=made)
+    return await run.through(await run.first_round())
+
+
+async def resume(
+    session: ClientSession,
+    parked_call_id: uuid.UUID | str,
+    *,
+    sampling: SamplingFnT | None = None,
+    roots: ListRootsFnT | None = None,
+) -> CallToolResult:
+    """Go on with a parked call: ``call_tool`` by the call's id, which the signals carry.
+
+    Raises:
+        ParkedCall.DoesNotExist: The call has finished.
+        FormElicitationPending, FormRefusal, RoundLost, CallInProgress, InputNotSupported,
+        TooManyRounds, MCPError: As ``call_tool``.
+    """
+    return await _go_on(session, await parking.aget(parked_call_id), sampling, roots)
+
+
+def elicitation_callback(
+    server: str,
+    tool: str,
+    scope: str,
+    respondent: AbstractBaseUser | None,
+    timeout: float = 300,
+    *,
+    call: str = "",
+    scope_label: str = "",
+) -> ElicitationFnT:
+    """Return a callback for ``mcp.Client`` that asks the person and waits for the answer.
+
+    For servers that ask in the middle of a call, before MCP 2026-07-28. The arguments are those
+    of ``elicitation.in_call.answer_in_call``.
+    """
+
+    async def answer(
+        context: ClientRequestContext, params: ElicitRequestParams
+    ) -> ElicitResult | ErrorData:
+        told = await answer_in_call(
+            params.model_dump(by_alias=True, mode="json", exclude_none=True),
+            server=server,
+            tool=tool,
+            scope=scope,
+            respondent=respondent,
+            timeout=timeout,
+            call=call,
+            scope_label=scope_label,
+        )
+        return ElicitResult(**told)
+
+    return answer
+
+
+def client_options(
+    server: str, attended: bool = True, *, callback: ElicitationFnT | None = None
+) -> dict[str, Any]:
+    """Return the keyword arguments for ``mcp.Client`` that declare what may be asked.
+
+    Nothing is declared where nobody can be asked, or the operator's policy is ``none``. The
+    SDK declares form and URL mode together; what the policy does not allow is declined.
+
+    Args:
+        server: The name under which this site configured the server.
+        attended: Whether somebody can be asked.
+        callback: What answers a server that asks in the middle of a call, such as one from
+            ``elicitation_callback``; by default such questions are declined.
+    """
+    policy = ServerPolicy.objects.for_server(server)
+    if not attended or policy.policy == ServerPolicy.Policy.NONE:
+        return {}
+    return {"elicitation_callback": callback or _decline_in_call}
+
+
+aclient_options = sync_to_async(client_options)
+
+
+async def _decline_in_call(
+    context: ClientRequestContext, params: ElicitRequestParams
+) -> ElicitResult | ErrorData:
+    """Answer a server that asks in the middle of a call, where nobody was named to be asked."""
+    logger.warning(
+        "A server asked in the middle of a call, which call_tool() cannot park; declined. Pass "
+        "callback=elicitation_callback(...) to client_options() to have the person asked."
+    )
+    return ElicitResult(action="decline")
+
+
+async def _go_on(
+    session: ClientSession,
+    parked: ParkedCall,
+    sampling: SamplingFnT | None,
+    roots: ListRootsFnT | None,
+) -> CallToolResult:
+    """Resume a parked call, unless people still have to answer."""
+    await _raise_if_pending(parked)
+    async with _claimed(parked.pk) as claimed:
+        # Read again under the lease: another process may have gone on with it meanwhile.
+        await _raise_if_pending(claimed)
+        call = Call.of(claimed)
+        run = _Run(
+            session,
+            call.server,
+            call.tool,
+            call.arguments,
+            sampling,
+            roots,
+            call=call,
+            lease=claimed,
+        )
+        stored = Round.of(claimed)
+        if stored.number == 1 and stored.is_stale:
+            return await run.through(await run.first_round())
+        return await run.through(stored)
+
+
+async def _raise_if_pending(parked: ParkedCall) -> None:
+    if waiting := await parking.astill_asked(parked):
+        raise parking.pending(waiting)
+
+
+@asynccontextmanager
+async def _claimed(parked_call_id: uuid.UUID) -> AsyncIterator[ParkedCall]:
+    """Hold the call's lease while it is resumed, and give it back however that ends."""
+    claimed = await parking.aclaim(parked_call_id)
+
+    async def keep() -> None:
+        while True:
+            await asyncio.sleep(settings.RESUME_LEASE.total_seconds() / 3)
+            try:
+                await parking.arenew(claimed)
+            except Exception as error:
+                # A lease that runs out is looked at before anything is taken.
+                logger.warning(
+                    "The lease of a call could not be renewed",
+                    extra={"parked_call_id": str(parked_call_id), "error": type(error).__name__},
+                )
+
+    keeper = asyncio.create_task(keep())
+    try:
+        yield claimed
+    finally:
+        keeper.cancel()
+        try:
+            await parking.to_the_end(parking.arelease(claimed))
+        except Exception as error:
+            # It runs out by itself; what the call came to is worth more.
+            logger.warning(
+                "The lease of a call could not be given back",
+                extra={"parked_call_id": str(parked_call_id), "error": type(error).__name__},
+            )
+
+
+class _Run:
+    """One pass through the rounds of a call, until it ends or is parked."""
+
+    def __init__(
+        self,
+        session: ClientSession,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, Any] | None,
+        sampling: SamplingFnT | None,
+        roots: ListRootsFnT | None,
+        *,
+        call: Call | None = None,
+        lease: ParkedCall | None = None,
+    ) -> None:
+        self.session = session
+        self.server = server
+        self.tool = tool
+        self.arguments = None if arguments is None else dict(arguments)
+        self.sampling = sampling
+        self.roots = roots
+        #: What is called, and for whom; ``None`` where nobody is asked.
+        self.call = call
+        #: The parked call that this process goes on with, if it does.
+        self.lease = lease
+        self.resumed = lease is not None
+        self.asked = 0 if lease is None else lease.asked
+        self.started_afresh = lease is not None and lease.started_afresh
+        #: Answers that were taken and that the server refused unread.
+        self.in_hand: dict[uuid.UUID, StoredFormAnswer] = {}
+        #: How it ended with the questions whose answers were sent since the call was parked.
+        self.deliveries: dict[uuid.UUID, str] = {}
+        #: Whether the server was given anything since, so that its state is not the stored one.
+        self.sent = False
+        self.declined = 0
+        self.pauses = 0
+
+    async def first_round(self) -> CallToolResult | Round:
+        """Call the tool from the start, with the arguments of its first time."""
+        return await self._send(1)
+
+    async def through(self, reply: CallToolResult | Round) -> CallToolResult:
+        """Go through the rounds from this one on, with what people have answered."""
+        try:
+            while isinstance(reply, Round):
+                reply = await (self._answer(reply) if reply.requests else self._wait(reply))
+        except FormElicitationPending:
+            raise
+        except BaseException as error:
+            await self._recorded(self._break_off(error))
+            if self.sent and isinstance(error, Exception) and not _is_ours(error):
+                raise RoundLost(self.server, self.tool, "no valid reply") from error
+            raise
+        if reply.is_error:
+            self.deliveries = dict.fromkeys(self.deliveries, Delivery.SERVER_ERROR)
+        await self._recorded(self._close())
+        return reply
+
+    async def _recorded(self, work: Coroutine[Any, Any, None]) -> None:
+        """Write down how a call ended. Should that fail, what it was is worth more."""
+        try:
+            await parking.to_the_end(work)
+        except Exception as error:
+            logger.error(
+                "How a call ended could not be recorded",
+                extra={"server": self.server, "tool": self.tool, "error": type(error).__name__},
+            )
+
+    async def _break_off(self, error: BaseException) -> None:
+        """Leave nothing half-done behind a call that did not come to its end or was parked."""
+        if self.call is None:
+            return
+        if isinstance(error, CallInProgress):
+            # It is another process's now: what was sent is noted, the rest is not ours.
+            await parking.anote_deliveries(self.deliveries)
+            await parking.aput_back(list(self.in_hand.values()))
+        elif self.sent or isinstance(error, FormRefusal | RoundLost | TooLarge | TooManyRounds):
+            # The stored round is over: to go on from it would be to send an answer twice.
+            await self._close()
+        else:
+            await parking.aput_back(list(self.in_hand.values()))
+
+    async def _answer(self, round: Round) -> CallToolResult | Round:
+        """Answer a round as a whole, or park the call in it."""
+        self.pauses = 0
+        self._check_supported(round)
+        if self.call is None:
+            return await self._decline(round)
+        policy = await sync_to_async(ServerPolicy.objects.for_server)(self.server)
+        try:
+            questions = handler.read_questions(
+                round.requests, server=self.server, tool=self.tool, policy=policy
+            )
+        except FormRefusal as refusal:
+            refusal.result = await self._refuse(round)
+            raise
+        missing = [question for question in questions if self._key(question) not in self.in_hand]
+        if not await sync_to_async(handler.can_answer)(self.call.answers, missing):
+            return await self._park(round, questions)
+        # Before the take: whatever goes wrong in the host's own callables loses no answer.
+        others = await self._fulfil(round)
+        if self.lease is not None and not await parking.arenew(self.lease):
+            raise CallInProgress
+        taken = await self._take(missing)
+        if taken is None:
+            return await self._park(round, questions)
+        self.in_hand |= {answer.pk: answer for answer in taken}
+        sent = [self.in_hand.pop(self._key(question)) for question in questions]
+        responses = others | {
+            question.elicitation.key: _response(handler.outcome(answer, question))
+            for question, answer in zip(questions, sent, strict=True)
+        }
+        return await self._retry(round, responses, sent)
+
+    async def _decline(self, round: Round) -> CallToolResult | Round:
+        """Answer a round that is put to nobody: the call is unattended, or asked too often."""
+        if self.declined == (settings.MAX_ROUNDS if self.call is None else 1):
+            raise TooManyRounds(self.server, self.tool)
+        self.declined += 1
+        logger.warning(
+            "Nobody is asked: the call is unattended, or has asked too often; declining",
+            extra={"server": self.server, "tool": self.tool, "round": round.number},
+        )
+        others = await self._fulfil(round)
+        return await self._retry(round, _declines(round) | others, [])
+
+    async def _take(self, questions: Sequence[inbox.Question]) -> list[StoredFormAnswer] | None:
+        """Take answers; a caller that is cancelled meanwhile puts them back, unsent."""
+        assert self.call is not None
+        task = asyncio.ensure_future(
+            sync_to_async(handler.take_answers)(self.call.answers, questions)
+        )
+
+        async def put_back() -> None:
+            # The thread goes on and commits; without this its answers would be nobody's.
+            await parking.aput_back(await task or [])
+
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await parking.to_the_end(put_back())
+            raise
+
+    async def _park(
+        self, round: Round, questions: Sequence[inbox.Question]
+    ) -> CallToolResult | Round:
+        """Park the call and tell the host; go on where people answered meanwhile."""
+        assert self.call is not None
+        if self.asked >= settings.MAX_ROUNDS:
+            return await self._decline(round)
+        try:
+            waiting = await parking.apark(
+                self.call,
+                round,
+                questions,
+                lease=self.lease,
+                resumed=self.resumed,
+                deliveries=self.deliveries,
+                unsent=list(self.in_hand.values()),
+                started_afresh=self.started_afresh,
+            )
+        except TooLarge:
+            await self._refuse(round)
+            raise
+        self.in_hand = {}
+        self.deliveries = {}
+        self.sent = False
+        self.resumed = True
+        if waiting:
+            raise parking.pending(waiting)
+        return round
+
+    async def _retry(
+        self,
+        round: Round,
+        responses: dict[str, InputResponse],
+        answers: Sequence[StoredFormAnswer],
+    ) -> CallToolResult | Round:
+        """Send the responses to a round, and judge what comes back."""
+        try:
+            reply = await self._send(round.number + 1, round, responses)
+        except BaseException as error:
+            if round.number == 1 and _is_unread(error) and not self.started_afresh:
+                self.started_afresh = True
+                self.in_hand |= {answer.pk: answer for answer in answers}
+                return await self.first_round()
+            self.sent = True
+            self._note(answers, Delivery.ROUND_LOST)
+            logger.warning(
+                "A round was lost",
+                extra={"server": self.server, "tool": self.tool, "error": type(error).__name__},
+            )
+            if isinstance(error, MCPError):
+                raise RoundLost(self.server, self.tool, f"error {error.code}") from error
+            if isinstance(error, FormRefusal):
+                raise RoundLost(self.server, self.tool, "no valid reply") from None
+            raise
+        self.sent = True
+        self._note(answers, Delivery.DELIVERED)
+        return reply
+
+    async def _refuse(self, round: Round) -> CallToolResult | None:
+        """Tell the server ``decline`` to a round that is put to nobody.
+
+        Returns:
+            The tool's result, where the server went on without an answer.
+        """
+        try:
+            reply = await self._send(round.number + 1, round, _declines(round))
+        except Exception as error:
+            # The refusal is what the host has to know; the server's own end is its affair.
+            logger.info(
+                "A server did not take a decline",
+                extra={"server": self.server, "tool": self.tool, "error": type(error).__name__},
+            )
+            return None
+        return None if isinstance(reply, Round) else reply
+
+    async def _wait(self, round: Round) -> CallToolResult | Round:
+        """Call again after a pause, for a server that sent a state and asks nothing."""
+        if self.pauses == MAX_PAUSES:
+            raise TooManyRounds(self.server, self.tool)
+        await asyncio.sleep(min(FIRST_PAUSE * 2**self.pauses, LONGEST_PAUSE))
+        self.pauses += 1
+        return await self._send(round.number, round)
+
+    def _note(self, answers: Sequence[StoredFormAnswer], delivery: str) -> None:
+        for answer in answers:
+            if answer.elicitation_id:
+                self.deliveries[answer.elicitation_id] = delivery
+
+    async def _close(self) -> None:
+        """Forget the call, and say in the audit how it ended."""
+        if self.call is not None:
+            await parking.aclose(
+                self.call.key,
+                deliveries=self.deliveries,
+                unsent=list(self.in_hand.values()),
+            )
+
+    async def _send(
+        self,
+        number: int,
+        round: Round | None = None,
+        responses: Mapping[str, InputResponse] | None = None,
+    ) -> CallToolResult | Round:
+        """Call the tool, and return its result or the round that comes next.
+
+        Raises:
+            MCPError: The server refused, or the connection broke.
+            Schema: The reply is no reply that MCP has.
+        """
+        received_at = timezone.now()
+        try:
+            reply = await self.session.call_tool(
+                self.tool,
+                self.arguments,
+                input_responses=None if responses is None else dict(responses),
+                # "" is a state; only None is none.
+                request_state=None if round is None else round.request_state,
+                allow_input_required=True,
+            )
+        except ValidationError:
+            # Its text quotes what the server sent.
+            raise Schema("the server's reply is not one that MCP has") from None
+        if not isinstance(reply, InputRequiredResult):
+            return reply
+        return Round(
+            number=number,
+            requests={
+                key: request.model_dump(by_alias=True, mode="json", exclude_none=True)
+                for key, request in (reply.input_requests or {}).items()
+            },
+            request_state=reply.request_state,
+            received_at=received_at,
+        )
+
+    def _check_supported(self, round: Round) -> None:
+        provided = {handler.ELICITATION}
+        provided |= {SAMPLING} if self.sampling else set()
+        provided |= {ROOTS} if self.roots else set()
+        for request in round.requests.values():
+            if request["method"] not in provided:
+                raise InputNotSupported(self.server, request["method"])
+
+    async def _fulfil(self, round: Round) -> dict[str, InputResponse]:
+        """Answer what is not asked of a person, through the host's callables."""
+        responses: dict[str, InputResponse] = {}
+        response: InputResponse | ErrorData
+        for key, request in round.requests.items():
+            context = ClientRequestContext(session=self.session, request_id=key)
+            if request["method"] == SAMPLING and self.sampling:
+                sampled = CreateMessageRequest.model_validate(request)
+                response = await self.sampling(context, sampled.params)
+            elif request["method"] == ROOTS and self.roots:
+                response = await self.roots(context)
+            else:
+                continue
+            if isinstance(response, ErrorData):
+                raise MCPError.from_error_data(response)
+            responses[key] = response
+        return responses
+
+    def _key(self, question: inbox.Question) -> uuid.UUID:
+        assert self.call is not None
+        return self.call.answers.key(question.elicitation, question.number)
+
+
+def _declines(round: Round) -> dict[str, InputResponse]:
+    return {
+        key: ElicitResult(action="decline")
+        for key, request in round.requests.items()
+        if request["method"] == handler.ELICITATION
+    }
+
+
+def _response(outcome: Accept | Decline) -> ElicitResult:
+    if isinstance(outcome, Accept):
+        return ElicitResult(action="accept", content={**outcome.content})
+    return ElicitResult(action="decline")
+
+
+def _is_unread(error: BaseException) -> bool:
+    """Whether the server refused a state that it could not read (any more)."""
+    data = error.data if isinstance(error, MCPError) else None
+    return isinstance(data, Mapping) and data.get("reason") == INVALID_STATE
+
+
+def _is_ours(error: BaseException) -> bool:
+    return isinstance(error, ElicitationError)

@@ -1,0 +1,67 @@
+"""Export the audit trail."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sys
+from argparse import ArgumentParser
+from datetime import datetime, time
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+
+from elicitation import audit
+
+
+class Command(BaseCommand):
+    """Write what was asked, of whom and what became of it, one record a line."""
+
+    help = (
+        "Write what was asked, of whom, by which server and tool, and what became of it: one "
+        "record a line, the oldest first, without answers."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add the command's options."""
+        moment = "an ISO date or time; without a zone, in the site's"
+        parser.add_argument("--since", required=True, help=f"asked at or after: {moment}")
+        parser.add_argument("--until", help=f"asked before: {moment}")
+        parser.add_argument(
+            "--format", choices=("jsonl", "csv"), default="jsonl", help="(default: jsonl)"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Write the records as they are read."""
+        since = _moment(options["since"])
+        until = None if options["until"] is None else _moment(options["until"])
+        records = audit.records(since=since, until=until)
+        try:
+            if options["format"] == "csv":
+                writer = csv.writer(self.stdout)
+                writer.writerow(audit.FIELDS)
+                for record in records:
+                    writer.writerow(audit.spreadsheet_cell(value) for value in record.values())
+            else:
+                for record in records:
+                    # ASCII: no character of a server's reaches a terminal as it is.
+                    self.stdout.write(json.dumps(record))
+            self.stdout.flush()
+        except BrokenPipeError:
+            # `… | head` has read enough. Python would complain once more when it ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = parse_datetime(text)
+        if moment is None and (day := parse_date(text)) is not None:
+            moment = datetime.combine(day, time())
+    except ValueError:
+        moment = None
+    if moment is None:
+        raise CommandError(f"'{text}' is neither a date nor a time, such as 2026-12-31.")
+    return timezone.make_aware(moment) if timezone.is_naive(moment) else moment

@@ -1,0 +1,83 @@
+"""Tell hosts again about calls that nobody went on with."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from argparse import ArgumentParser
+from threading import Event, current_thread, main_thread
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from django.db import Error as DatabaseProblem
+from django.db import close_old_connections
+
+from elicitation import inbox
+
+logger = logging.getLogger("elicitation")
+
+
+class Command(BaseCommand):
+    """Send ``elicitation_closed`` again for what was closed and not picked up."""
+
+    help = (
+        "Send the signal elicitation_closed again for questions that were closed and that no "
+        "host went on with. Safe in several copies. With --loop it runs until it is stopped "
+        "(SIGTERM or Ctrl-C), which is how to run it as a service."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add the command's options."""
+        parser.add_argument("--loop", action="store_true", help="go on until stopped")
+        parser.add_argument(
+            "--interval",
+            type=float,
+            default=5.0,
+            help="seconds between two looks of --loop (default: 5)",
+        )
+        parser.add_argument(
+            "--batch-size",
+            type=int,
+            default=100,
+            help="questions that are read at a time (default: 100)",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run once, or until stopped."""
+        stop = Event()
+        if not options["loop"]:
+            self._report(*self._resend(options["batch_size"], stop))
+            return
+        if current_thread() is main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda *_: stop.set())
+        sent = given_up = 0
+        while not stop.is_set():
+            # A process that lives for weeks must notice a connection that the server closed.
+            close_old_connections()
+            try:
+                resent = self._resend(options["batch_size"], stop)
+            except DatabaseProblem as error:
+                # The database may be away for a moment; the rows are still there afterwards.
+                logger.warning(
+                    "The outbox could not be read; trying again",
+                    extra={"error": type(error).__name__},
+                )
+            else:
+                sent += resent.sent
+                given_up += resent.given_up
+            stop.wait(options["interval"])
+        self._report(sent, given_up)
+
+    def _resend(self, batch_size: int, stop: Event) -> inbox.Resent:
+        sent = given_up = 0
+        while not stop.is_set():
+            resent = inbox.resend_due(limit=batch_size)
+            sent += resent.sent
+            given_up += resent.given_up
+            if not any(resent):
+                break
+        return inbox.Resent(sent, given_up)
+
+    def _report(self, sent: int, given_up: int) -> None:
+        self.stdout.write(f"elicitation_resume: sent again {sent}, given up {given_up}")

@@ -1,0 +1,149 @@
+"""How much is asked, and how long it waits: for a dashboard and for an alarm."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from django.contrib.auth.decorators import login_not_required
+from django.core.exceptions import PermissionDenied
+from django.db import models
+from django.db.models import Count, Min
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from .conf import settings
+from .models import Elicitation, ParkedCall, StoredFormAnswer
+from .store import write_alias
+
+State = Elicitation.State
+Model = TypeVar("Model", bound=models.Model)
+
+#: The Prometheus text format that the view writes.
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Counts and ages at one moment, by the configured names of servers.
+
+    ``questions`` counts by server and state; a question past its deadline counts as expired,
+    be it noted in its row yet or not. ``oldest_waiting`` says for how many seconds the oldest
+    open question has waited for its person. ``undelivered`` counts the closed questions of
+    which the server was told nothing yet, ``oldest_undelivered`` says for how many seconds the
+    oldest of them has waited for its host. ``parked_calls`` and ``stored_answers`` count rows.
+    """
+
+    taken_at: datetime
+    questions: Mapping[tuple[str, str], int]
+    oldest_waiting: Mapping[str, float]
+    undelivered: Mapping[str, int]
+    oldest_undelivered: Mapping[str, float]
+    parked_calls: Mapping[str, int]
+    stored_answers: Mapping[str, int]
+
+
+def snapshot(now: datetime | None = None) -> Snapshot:
+    """Return what there is at ``now``, by default at this moment."""
+    now = now or timezone.now()
+    alias = write_alias()
+    rows = Elicitation.objects.using(alias).order_by()
+    questions: Counter[tuple[str, str]] = Counter()
+    waiting = rows.open(now).values_list("server").annotate(Count("pk"), Min("asked_at"))
+    oldest_waiting = {}
+    for server, number, asked_at in waiting:
+        questions[server, State.PENDING.value] = number
+        oldest_waiting[server] = (now - asked_at).total_seconds()
+    for server, number in _by_server(rows.due(now)).items():
+        questions[server, State.EXPIRED.value] += number
+    closed = rows.closed().values_list("server", "state").annotate(Count("pk"))
+    for server, state, number in closed:
+        questions[server, state] += number
+    undelivered = rows.undelivered().values_list("server")
+    waits = list(undelivered.annotate(Count("pk"), Min("closed_at")))
+    return Snapshot(
+        taken_at=now,
+        questions=dict(questions),
+        oldest_waiting=oldest_waiting,
+        undelivered={server: number for server, number, _ in waits},
+        oldest_undelivered={
+            server: (now - closed_at).total_seconds() for server, _, closed_at in waits
+        },
+        parked_calls=_by_server(ParkedCall.objects.using(alias).order_by()),
+        stored_answers=_by_server(StoredFormAnswer.objects.using(alias).order_by()),
+    )
+
+
+def prometheus(taken: Snapshot) -> str:
+    """Return a snapshot in the Prometheus text format."""
+    lines: list[str] = []
+
+    def family(name: str, text: str, values: Mapping[str, float]) -> None:
+        lines.extend((f"# HELP {name} {text}", f"# TYPE {name} gauge"))
+        # Not ":g", which writes 1234567 as 1.23457e+06.
+        lines.extend(f"{name}{{{labels}}} {round(values[labels], 3)}" for labels in sorted(values))
+
+    def by_server(values: Mapping[str, float]) -> dict[str, float]:
+        return {_label("server", server): value for server, value in values.items()}
+
+    family(
+        "elicitation_questions",
+        "Questions in the database, by state.",
+        {
+            f"{_label('server', server)},{_label('state', state)}": number
+            for (server, state), number in taken.questions.items()
+        },
+    )
+    family(
+        "elicitation_oldest_waiting_seconds",
+        "For how long the oldest open question has waited for its person.",
+        by_server(taken.oldest_waiting),
+    )
+    family(
+        "elicitation_undelivered",
+        "Closed questions of which the server was told nothing yet.",
+        by_server(taken.undelivered),
+    )
+    family(
+        "elicitation_oldest_undelivered_seconds",
+        "For how long the oldest closed question has waited for its host.",
+        by_server(taken.oldest_undelivered),
+    )
+    family(
+        "elicitation_parked_calls",
+        "Tool calls that wait between rounds.",
+        by_server(taken.parked_calls),
+    )
+    family(
+        "elicitation_stored_answers",
+        "Answers that were recorded and not taken yet.",
+        by_server(taken.stored_answers),
+    )
+    return "\n".join(lines) + "\n"
+
+
+# Who may read it is decided here, not by a page to sign in at, which no scraper understands.
+@login_not_required
+@require_safe
+@never_cache
+def view(request: HttpRequest) -> HttpResponse:
+    """Answer with the metrics, where they are on, to those who may read them."""
+    if not settings.METRICS:
+        raise Http404
+    if not request.user.has_perm("elicitation.view_metrics"):
+        raise PermissionDenied
+    return HttpResponse(prometheus(snapshot()), content_type=CONTENT_TYPE)
+
+
+def _by_server(rows: models.QuerySet[Model]) -> dict[str, int]:
+    return dict(rows.values_list("server").annotate(Count("pk")))
+
+
+def _label(name: str, value: str) -> str:
+    escaped = value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return f'{name}="{escaped}"'

@@ -1,0 +1,592 @@
+"""The rows: what was asked, what was answered, which calls wait, and who may ask at all.
+
+Documents (schemas, arguments, requests) are kept as JSON *text*: ``jsonb`` loses the order of
+keys, ``1e16`` and ``-0.0``. The text is ASCII, so that no NUL and no lone surrogate ever
+reaches a driver.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import unicodedata
+import uuid
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import models, router
+from django.db.models.functions import MD5
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from .core import (
+    ElicitationError,
+    FormAnswer,
+    FormAnswerAction,
+    FormElicitation,
+    FormSchema,
+    parse_requested_schema,
+)
+
+if TYPE_CHECKING:
+    from django.contrib.auth.base_user import AbstractBaseUser
+
+#: Longest server and tool name, request key, scope and call id, in characters.
+MAX_NAME_CHARS = 200
+#: Longest label of a server and of a scope, in characters.
+MAX_LABEL_CHARS = 64
+
+
+class InvalidName(ElicitationError, ValueError):
+    """A scope, call, server or tool name that no row can hold exactly."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field} {reason}.", code="invalid_name")
+
+
+class TooLarge(ElicitationError, ValueError):
+    """Arguments, requests or a request state that cannot be stored."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"The {field} cannot be stored: {reason}.", code="too_large")
+
+
+def check_name(field: str, value: object, *, blank: bool = False) -> str:
+    """Return ``value``, which identifies a row, where every database can hold it exactly.
+
+    Refused before any query: NUL makes PostgreSQL raise, a lone surrogate every driver, and a
+    name longer than the column is cut or refused, depending on the database.
+
+    Raises:
+        InvalidName: It is no string, is blank, too long, or has such a character.
+    """
+    if not isinstance(value, str):
+        raise InvalidName(field, f"must be a string, not a {type(value).__name__}")
+    if not value.strip() and not blank:
+        raise InvalidName(field, "must not be blank")
+    if len(value) > MAX_NAME_CHARS:
+        raise InvalidName(field, f"is longer than {MAX_NAME_CHARS} characters")
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
+        raise InvalidName(field, "holds a control character or half a character")
+    return value
+
+
+def row_key(*parts: str) -> uuid.UUID:
+    """Return the primary key that stands for exactly these parts.
+
+    A digest of the length-prefixed parts settles what columns cannot: collations that call
+    ``Billing``, ``billing`` and ``Billing `` equal, key lengths, and parts that run together.
+    Shaped as a version 5 UUID because MariaDB refuses other 128-bit values.
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        encoded = part.encode()
+        digest.update(len(encoded).to_bytes(8, "big"))
+        digest.update(encoded)
+    return uuid.UUID(bytes=digest.digest()[:16], version=5)
+
+
+def encode_json(field: str, value: object, max_bytes: int) -> str:
+    """Return ``value`` as ASCII JSON text, in its own key order, exactly.
+
+    Raises:
+        TooLarge: It is no JSON (``NaN`` included), too deep, or has more than ``max_bytes``.
+    """
+    try:
+        text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):
+        # The reason would repeat the value, which is not ours to show.
+        raise TooLarge(field, "they are not JSON, or nested too deeply") from None
+    if len(text) > max_bytes:
+        raise TooLarge(field, f"it has more than {max_bytes} bytes of JSON")
+    return text
+
+
+class ServerPolicyQuerySet(models.QuerySet["ServerPolicy"]):
+    """Look-ups of what an operator decided about servers."""
+
+    def for_server(self, server: str) -> ServerPolicy:
+        """Return the policy for the server of this configured name, else the default one."""
+        return self.for_servers([server])[server]
+
+    def for_servers(self, servers: Iterable[str]) -> dict[str, ServerPolicy]:
+        """Return the policies of several servers by name, in one query."""
+        keys = {server: row_key(server) for server in servers}
+        # From the writer: a decision that was taken back must not live on in a replica.
+        rows = self.using(router.db_for_write(self.model)).in_bulk(set(keys.values()))
+        return {
+            server: rows.get(key) or ServerPolicy(server=server) for server, key in keys.items()
+        }
+
+
+class ServerPolicy(models.Model):
+    """An operator's decision about one server. Without a row a server may show no form."""
+
+    class Policy(models.TextChoices):
+        """What a server may put in front of a person (specification section 3)."""
+
+        NONE = "none", _("nothing")
+        URL = "url", _("addresses to open, no forms")
+        URL_AND_FORM = "url_and_form", _("addresses to open, and forms")
+
+    id = models.UUIDField(primary_key=True, editable=False)
+    server = models.CharField(
+        _("server"),
+        max_length=MAX_NAME_CHARS,
+        help_text=_("The name under which this site configured the server, exactly."),
+    )
+    policy = models.CharField(
+        _("may show"), max_length=16, choices=Policy.choices, default=Policy.URL
+    )
+    label = models.CharField(
+        _("label"),
+        max_length=MAX_LABEL_CHARS,
+        blank=True,
+        help_text=_("What people see as the name of the server. Empty: the configured name."),
+    )
+    allow_confirmation = models.BooleanField(
+        _("confirmations"),
+        default=False,
+        help_text=_("Allow questions without fields: a message to accept or decline."),
+    )
+    prefill = models.BooleanField(
+        _("prefill"),
+        default=False,
+        help_text=_("Fill in the answers that the server suggests. People can change them."),
+    )
+
+    objects = ServerPolicyQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("server policy")
+        verbose_name_plural = _("server policies")
+        ordering = ("server",)
+
+    def __str__(self) -> str:
+        return self.server
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Save under the key that stands for the server's exact name."""
+        if self._state.adding:
+            self.id = row_key(check_name("The server", self.server))
+        super().save(*args, **kwargs)
+
+    def clean(self) -> None:
+        """Refuse a name or label that could be taken for another server's."""
+        super().clean()
+        try:
+            check_name("The name", self.server)
+        except InvalidName as error:
+            raise ValidationError({"server": str(error)}) from None
+        others = ServerPolicy.objects.exclude(pk=self.pk) if self.pk else ServerPolicy.objects
+        if self._state.adding and ServerPolicy.objects.filter(pk=row_key(self.server)).exists():
+            raise ValidationError({"server": _("There is a policy for this server already.")})
+        if any(
+            unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+            for character in self.label
+        ):
+            raise ValidationError(
+                {"label": _("A label is one line without invisible or control characters.")}
+            )
+        mine = _looks_like(self.display_name)
+        if any(_looks_like(other.display_name) == mine for other in others.all()):
+            raise ValidationError({"label": _("Another server is shown under this name already.")})
+
+    @property
+    def allows_forms(self) -> bool:
+        """Whether the server may put a form in front of a person."""
+        return self.policy == self.Policy.URL_AND_FORM
+
+    @property
+    def display_name(self) -> str:
+        """The name people see: the operator's label, else the configured name."""
+        return self.label or self.server
+
+
+def _looks_like(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold().strip()
+
+
+class ElicitationQuerySet(models.QuerySet["Elicitation"]):
+    """Look-ups of questions, as nouns that chain."""
+
+    def pending(self) -> ElicitationQuerySet:
+        """Questions that nobody and nothing has closed, whether their time is up or not."""
+        return self.filter(state=Elicitation.State.PENDING)
+
+    def open(self, now: datetime | None = None) -> ElicitationQuerySet:
+        """Questions that can be answered at ``now``."""
+        return self.pending().filter(expires_at__gt=now or timezone.now())
+
+    def due(self, now: datetime | None = None) -> ElicitationQuerySet:
+        """Pending questions whose time is up at ``now``."""
+        return self.pending().filter(expires_at__lte=now or timezone.now())
+
+    def closed(self) -> ElicitationQuerySet:
+        """Questions that were answered, declined, withdrawn or have expired."""
+        return self.exclude(state=Elicitation.State.PENDING)
+
+    def in_state(self, state: str, now: datetime | None = None) -> ElicitationQuerySet:
+        """Questions in a state at ``now``, be it noted in their rows yet or not."""
+        if state == Elicitation.State.PENDING:
+            return self.open(now)
+        found = self.filter(state=state)
+        return found | self.due(now) if state == Elicitation.State.EXPIRED else found
+
+    def undelivered(self) -> ElicitationQuerySet:
+        """Closed questions of which the server was told nothing yet."""
+        return self.closed().filter(delivered_at=None)
+
+    def strandable(self, now: datetime | None = None) -> ElicitationQuerySet:
+        """Closed questions whose call nobody went on with in time: the app's outbox.
+
+        A call that still waits for another question, or that a process is resuming at
+        ``now``, is not among them. ``is_parked`` says whether the call's row is still there.
+        """
+        now = now or timezone.now()
+        calls = ParkedCall.objects.filter(pk=models.OuterRef("parked_call_id"))
+        asked = Elicitation.objects.open(now).of_call(models.OuterRef("parked_call_id"))
+        return (
+            self.undelivered()
+            .filter(resume_at__lte=now)
+            .exclude(models.Exists(asked))
+            .exclude(models.Exists(calls.filter(claimed_until__gt=now)))
+            .annotate(is_parked=models.Exists(calls))
+            .order_by("resume_at", "id")
+        )
+
+    def closed_before(self, moment: datetime) -> ElicitationQuerySet:
+        """Questions that were closed at ``moment`` or earlier."""
+        return self.closed().filter(closed_at__lte=moment)
+
+    def for_respondent(self, user: AbstractBaseUser) -> ElicitationQuerySet:
+        """Questions put to this person."""
+        return self.filter(respondent=user.pk)
+
+    def in_scope(self, scope: str) -> ElicitationQuerySet:
+        """Questions of one scope, exactly as the host spells it."""
+        return self.filter(scope_key=row_key(scope))
+
+    def of_server(self, server: str) -> ElicitationQuerySet:
+        """Questions of one server, exactly as this site spells its name.
+
+        The digest settles what a collation leaves open: MariaDB's call ``Shop``, ``shop`` and
+        ``shop `` equal.
+        """
+        digest = hashlib.md5(server.encode(), usedforsecurity=False).hexdigest()
+        return self.alias(server_digest=MD5("server")).filter(server=server, server_digest=digest)
+
+    def of_call(self, parked_call_id: uuid.UUID | models.OuterRef) -> ElicitationQuerySet:
+        """Questions that one tool call asked, in all its rounds."""
+        return self.filter(parked_call_id=parked_call_id)
+
+
+class Elicitation(models.Model):
+    """One question set that was put in front of a person: the audit trail.
+
+    It never holds an answer. ``answer_digest`` is a keyed digest, by which the same answer
+    sent a second time is recognised.
+    """
+
+    class State(models.TextChoices):
+        """What became of the question; four ways of not being answered, kept apart."""
+
+        PENDING = "pending", _("waiting")
+        ANSWERED = "answered", _("answered")
+        DECLINED = "declined", _("declined")
+        EXPIRED = "expired", _("expired")
+        WITHDRAWN = "withdrawn", _("withdrawn")
+
+    class Via(models.TextChoices):
+        """Through which face it was closed."""
+
+        PAGE = "page", _("page")
+        API = "api", _("API")
+        ADMIN = "admin", _("admin")
+        COMMAND = "command", _("command")
+        HOST = "host", _("host")
+
+    class Delivery(models.TextChoices):
+        """How it ended with the server."""
+
+        DELIVERED = "delivered", _("delivered")
+        SERVER_ERROR = "server_error", _("delivered; the tool reported an error")
+        ROUND_LOST = "round_lost", _("lost: the server refused it, or the call broke off")
+        DROPPED = "dropped", _("dropped: the server no longer asked")
+        NEVER_RESUMED = "never_resumed", _("never sent: the call was not resumed")
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    # No foreign key: the question outlives the call's row, as a record.
+    parked_call_id = models.UUIDField(_("call's row"), db_index=True, editable=False)
+    scope = models.CharField(_("scope"), max_length=MAX_NAME_CHARS)
+    scope_key = models.UUIDField(editable=False)
+    scope_label = models.CharField(_("conversation"), max_length=MAX_LABEL_CHARS, blank=True)
+    call = models.CharField(_("call"), max_length=MAX_NAME_CHARS)
+    server = models.CharField(_("server"), max_length=MAX_NAME_CHARS)
+    tool = models.CharField(_("tool"), max_length=MAX_NAME_CHARS)
+    key = models.CharField(_("request key"), max_length=MAX_NAME_CHARS, blank=True)
+    round = models.PositiveSmallIntegerField(_("round"))
+    number = models.PositiveSmallIntegerField(_("number among identical ones"), default=0)
+    message = models.TextField(_("message"))
+    requested_schema = models.TextField(_("requested schema"))
+    allow_confirmation = models.BooleanField(default=False, editable=False)
+    fingerprint = models.CharField(_("fingerprint"), max_length=64)
+    respondent = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        verbose_name=_("respondent"),
+        on_delete=models.SET_NULL,
+        null=True,
+        related_name="+",
+    )
+    state = models.CharField(
+        _("state"), max_length=9, choices=State.choices, default=State.PENDING
+    )
+    reason = models.CharField(_("reason"), max_length=32, blank=True)
+    asked_at = models.DateTimeField(_("asked"))
+    expires_at = models.DateTimeField(_("deadline"))
+    first_shown_at = models.DateTimeField(_("first shown"), null=True)
+    closed_at = models.DateTimeField(_("closed"), null=True)
+    closed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        verbose_name=_("closed by"),
+        on_delete=models.SET_NULL,
+        null=True,
+        related_name="+",
+    )
+    closed_via = models.CharField(
+        _("closed through"), max_length=7, choices=Via.choices, blank=True
+    )
+    delivered_at = models.DateTimeField(_("delivered"), null=True)
+    delivery = models.CharField(_("delivery"), max_length=13, choices=Delivery.choices, blank=True)
+    #: Whether its server waits in the middle of a call for the answer.
+    in_call = models.BooleanField(_("the server waits"), default=False, editable=False)
+    answer_digest = models.CharField(max_length=64, blank=True, editable=False)
+    # When the host is told again that it is closed, unless the call goes on before; how often
+    # it was told again.
+    resume_at = models.DateTimeField(null=True, editable=False)
+    resent = models.PositiveSmallIntegerField(default=0, editable=False)
+    # When the respondent was sent an e-mail about it.
+    notified_at = models.DateTimeField(null=True, editable=False)
+
+    objects = ElicitationQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("elicitation")
+        verbose_name_plural = _("elicitations")
+        ordering = ("expires_at", "id")
+        permissions = (
+            ("answer_any", "Can answer questions put to anybody"),
+            ("withdraw_elicitation", "Can withdraw elicitations"),
+            ("expire_elicitation", "Can let elicitations expire"),
+            ("view_metrics", "Can read the metrics"),
+        )
+        indexes = (
+            models.Index(fields=("respondent", "state", "expires_at"), name="elicitation_inbox"),
+            models.Index(fields=("respondent", "closed_at"), name="elicitation_recent"),
+            models.Index(fields=("state", "expires_at"), name="elicitation_due"),
+            models.Index(fields=("scope_key", "state"), name="elicitation_scope"),
+            models.Index(fields=("asked_at", "id"), name="elicitation_audit"),
+            models.Index(fields=("closed_at",), name="elicitation_closed"),
+            models.Index(fields=("resume_at",), name="elicitation_outbox"),
+        )
+
+    def __str__(self) -> str:
+        # Not the tool, nor anything else a server may have written: this stands in titles.
+        return f"{self.server}: {self.short_id} ({self.state})"
+
+    def get_absolute_url(self) -> str:
+        """Return the address of the question's page on this site."""
+        return reverse("elicitation:question", args=(self.pk,))
+
+    @property
+    def short_id(self) -> str:
+        """The beginning of the id, by which people tell one row from another."""
+        return str(self.pk)[:8]
+
+    @cached_property
+    def schema(self) -> FormSchema:
+        """What was asked, parsed again from the stored text."""
+        return parse_requested_schema(
+            self.requested_schema, allow_confirmation=self.allow_confirmation
+        )
+
+    @cached_property
+    def form_elicitation(self) -> FormElicitation:
+        """The question as the core's value."""
+        return FormElicitation(
+            server_name=self.server,
+            tool_name=self.tool,
+            key=self.key,
+            message=self.message,
+            schema=self.schema,
+        )
+
+    def is_expired(self, now: datetime | None = None) -> bool:
+        """Whether nobody answered in time, be it noted in the row yet or not."""
+        return self.current_state(now) == self.State.EXPIRED
+
+    def is_open(self, now: datetime | None = None) -> bool:
+        """Whether it can be answered at ``now``."""
+        return self.current_state(now) == self.State.PENDING
+
+    def current_state(self, now: datetime | None = None) -> str:
+        """Return the state at ``now``: a pending question past its deadline has expired."""
+        if self.state == self.State.PENDING and self.expires_at <= (now or timezone.now()):
+            return self.State.EXPIRED
+        return self.state
+
+
+class ParkedCallQuerySet(models.QuerySet["ParkedCall"]):
+    """Look-ups of calls that wait between rounds."""
+
+    def unclaimed(self, now: datetime | None = None) -> ParkedCallQuerySet:
+        """Calls that no process is resuming at ``now``."""
+        return self.filter(
+            models.Q(claimed_until=None) | models.Q(claimed_until__lte=now or timezone.now())
+        )
+
+    def abandoned(self, since: datetime) -> ParkedCallQuerySet:
+        """Calls that have waited for nobody since ``since`` but for a host to go on."""
+        asked = Elicitation.objects.of_call(models.OuterRef("pk"))
+        busy = asked.filter(
+            models.Q(state=Elicitation.State.PENDING) | models.Q(closed_at__gt=since)
+        )
+        return self.filter(received_at__lte=since).exclude(models.Exists(busy))
+
+
+class ParkedCall(models.Model):
+    """A tool call that was stopped in a round until people have answered.
+
+    Its key stands for scope, call, server and tool, so that the same call made twice is one
+    row. What waits is in the ``Elicitation`` rows of the same ``parked_call_id``.
+    """
+
+    id = models.UUIDField(primary_key=True, editable=False)
+    scope = models.CharField(_("scope"), max_length=MAX_NAME_CHARS)
+    scope_label = models.CharField(_("conversation"), max_length=MAX_LABEL_CHARS, blank=True)
+    call = models.CharField(_("call"), max_length=MAX_NAME_CHARS)
+    server = models.CharField(_("server"), max_length=MAX_NAME_CHARS)
+    tool = models.CharField(_("tool"), max_length=MAX_NAME_CHARS)
+    respondent = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        verbose_name=_("respondent"),
+        on_delete=models.CASCADE,
+        related_name="+",
+    )
+    arguments = models.TextField(_("arguments"), editable=False)
+    round = models.PositiveSmallIntegerField(_("round"))
+    #: The round's requests by the server's keys, as JSON text.
+    requests = models.TextField(_("requests"), editable=False)
+    #: The request state as JSON text: ``null`` where the server sent none, ``""`` is a value.
+    request_state = models.TextField(_("request state"), editable=False)
+    received_at = models.DateTimeField(_("round received"))
+    #: Until when it belongs to the process that resumes it; the moment itself is its token.
+    claimed_until = models.DateTimeField(_("being resumed until"), null=True)
+    #: How often it was parked with a new question: what ``MAX_ROUNDS`` bounds.
+    asked = models.PositiveSmallIntegerField(_("times asked"), default=0)
+    #: Whether its server refused a state unread once; a second time the round is lost.
+    started_afresh = models.BooleanField(default=False, editable=False)
+
+    objects = ParkedCallQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("parked call")
+        verbose_name_plural = _("parked calls")
+        ordering = ("received_at",)
+        indexes = (models.Index(fields=("received_at",), name="elicitation_parked"),)
+
+    def __str__(self) -> str:
+        return f"{self.server}: {self.short_id} (round {self.round})"
+
+    @property
+    def short_id(self) -> str:
+        """The beginning of the id, by which people tell one row from another."""
+        return str(self.pk)[:8]
+
+
+class StoredFormAnswerQuerySet(models.QuerySet["StoredFormAnswer"]):
+    """Look-ups of recorded answers."""
+
+    def expired(self, now: datetime | None = None) -> StoredFormAnswerQuerySet:
+        """Answers that can no longer be sent at ``now``."""
+        return self.filter(expires_at__lte=now or timezone.now())
+
+    def of_call(self, parked_call_id: uuid.UUID) -> StoredFormAnswerQuerySet:
+        """Answers to questions of one tool call."""
+        return self.filter(parked_call_id=parked_call_id)
+
+
+class StoredFormAnswer(models.Model):
+    """An answer a person gave, until it is taken (specification section 2.4).
+
+    The key stands for the exact scope, call, server, tool, fingerprint and number; the parts
+    are compared once more after reading, so that a collision fails closed.
+    """
+
+    class Action(models.TextChoices):
+        """What the person did with the questions."""
+
+        ACCEPT = FormAnswerAction.ACCEPT.value, _("accept")
+        DECLINE = FormAnswerAction.DECLINE.value, _("decline")
+
+    id = models.UUIDField(primary_key=True, editable=False)
+    parked_call_id = models.UUIDField(db_index=True, editable=False)
+    scope = models.CharField(_("scope"), max_length=MAX_NAME_CHARS)
+    call = models.CharField(_("call"), max_length=MAX_NAME_CHARS)
+    server = models.CharField(_("server"), max_length=MAX_NAME_CHARS)
+    tool = models.CharField(_("tool"), max_length=MAX_NAME_CHARS)
+    fingerprint = models.CharField(_("fingerprint"), max_length=64)
+    number = models.PositiveSmallIntegerField(_("number among identical ones"), default=0)
+    #: The question it answers; none where a host recorded it by itself.
+    elicitation_id = models.UUIDField(null=True, editable=False)
+    respondent = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        verbose_name=_("respondent"),
+        on_delete=models.CASCADE,
+        null=True,
+        related_name="+",
+    )
+    action = models.CharField(_("action"), max_length=7, choices=Action.choices)
+    answers_json = models.TextField(editable=False)
+    recorded_at = models.DateTimeField(_("recorded"))
+    expires_at = models.DateTimeField(_("usable until"), db_index=True)
+
+    objects = StoredFormAnswerQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("stored answer")
+        verbose_name_plural = _("stored answers")
+        ordering = ("expires_at",)
+        permissions = (("view_answer_content", "Can read what people answered"),)
+
+    def __str__(self) -> str:
+        return f"{self.server}: {self.short_id}"
+
+    @property
+    def short_id(self) -> str:
+        """The beginning of the id, by which people tell one row from another."""
+        return str(self.pk)[:8]
+
+    @property
+    def answers(self) -> dict[str, FormAnswer]:
+        """The answers by property name."""
+        stored: Mapping[str, Any] = json.loads(self.answers_json)
+        return {name: FormAnswer.from_dict(answer) for name, answer in stored.items()}
+
+    def is_expired(self, now: datetime | None = None) -> bool:
+        """Whether it can no longer be sent at ``now``."""
+        return self.expires_at <= (now or timezone.now())
+
+    def applies_to(self, server: str, tool: str, fingerprint: str, now: datetime) -> bool:
+        """Whether it answers exactly these questions and is still usable at ``now``."""
+        return (
+            self.server == server
+            and self.tool == tool
+            and self.fingerprint == fingerprint
+            and not self.is_expired(now)
+        )

@@ -1,0 +1,112 @@
+"""Tell a person that something waits for them: by e-mail, and by whatever the site adds.
+
+The e-mail has the operator's label for the server and a link, and nothing that a server or a
+person wrote: mail is stored by many hands, and a server must not be able to write it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+from django.conf import settings as django_settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.mail import EmailMultiAlternatives
+from django.template.loader import render_to_string
+from django.utils import timezone, translation
+
+from . import access
+from .conf import settings
+from .inbox import log_fields
+from .models import Elicitation, ServerPolicy
+from .store import write_alias
+from .untrusted import one_line
+
+if TYPE_CHECKING:
+    from django.contrib.auth.base_user import AbstractBaseUser
+
+logger = logging.getLogger("elicitation")
+
+
+def email_when_asked(elicitation_id: UUID, **kwargs: Any) -> None:
+    """Receive ``elicitation_asked``: send the e-mail, where the site wants one."""
+    if settings.EMAIL:
+        send_email(elicitation_id)
+
+
+def hook_when_asked(elicitation_id: UUID, **kwargs: Any) -> None:
+    """Receive ``elicitation_asked``: call the site's hook, if it has one."""
+    hook = settings.NOTIFY
+    if hook is not None:
+        hook(elicitation_id)
+
+
+def send_email(elicitation_id: UUID) -> bool:
+    """Send those who are to answer a question an e-mail each, unless it was sent or is closed.
+
+    That is the respondent alone, unless ``ELICITATION_ACCESS`` says otherwise.
+
+    May be called at any time later, and by several processes: by a task queue, for example.
+
+    Returns:
+        Whether it was sent.
+
+    Raises:
+        ImproperlyConfigured: ``ELICITATION_BASE_URL`` is not set.
+    """
+    base_url = settings.BASE_URL
+    if not base_url:
+        raise ImproperlyConfigured("Set ELICITATION_BASE_URL, for the links in e-mails.")
+    rows = Elicitation.objects.using(write_alias()).open().filter(pk=elicitation_id)
+    elicitation = rows.filter(notified_at=None).first()
+    if elicitation is None:
+        return False
+    people = [person for person in access.access().people(elicitation) if _address(person)]
+    if not people:
+        logger.info("A person has no e-mail address", extra=log_fields(elicitation))
+        return False
+    # Marked first: a second sender, or one that dies in the middle, sends no second one.
+    if rows.filter(notified_at=None).update(notified_at=timezone.now()) != 1:
+        return False
+    for person in people:
+        with translation.override(_language(person)):
+            message = _message(elicitation, base_url, _address(person))
+        message.send()
+    logger.info("A person was sent an e-mail about a question", extra=log_fields(elicitation))
+    return True
+
+
+asend_email = sync_to_async(send_email)
+
+
+def _message(elicitation: Elicitation, base_url: str, address: str) -> EmailMultiAlternatives:
+    policy = ServerPolicy.objects.for_server(elicitation.server)
+    context = {
+        "server_name": one_line(policy.display_name),
+        "url": f"{base_url}{elicitation.get_absolute_url()}",
+        "language": translation.get_language(),
+        "direction": "rtl" if translation.get_language_bidi() else "ltr",
+    }
+    subject = render_to_string("elicitation/email/asked_subject.txt", context)
+    message = EmailMultiAlternatives(
+        " ".join(subject.split()),
+        render_to_string("elicitation/email/asked.txt", context),
+        to=[address],
+        headers={"Auto-Submitted": "auto-generated"},
+    )
+    html = render_to_string("elicitation/email/asked.html", context)
+    message.attach_alternative(html, "text/html")
+    return message
+
+
+def _address(user: AbstractBaseUser) -> str:
+    """Return the address of somebody who can still sign in, else nothing."""
+    return str(getattr(user, user.get_email_field_name(), "") or "") if user.is_active else ""
+
+
+def _language(user: AbstractBaseUser) -> str:
+    """Return the language to write in: whoever asked may have had any other active."""
+    chosen = settings.USER_LANGUAGE
+    return str(chosen(user) or "") if chosen else django_settings.LANGUAGE_CODE

@@ -1,0 +1,105 @@
+"""Template tags: untrusted text shown safely, and the app's parts inside a site's own pages."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from django import template
+from django.middleware.csrf import get_token
+from django.template import Context
+from django.utils import formats, timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+
+from elicitation import inbox, views
+from elicitation.conf import settings as app_settings
+from elicitation.forms import form_class
+from elicitation.models import Elicitation, ServerPolicy
+from elicitation.untrusted import visible
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+
+register = template.Library()
+
+
+@register.filter
+def elicitation_text(text: str) -> str:
+    """Show text that a server wrote: what cannot be seen in it becomes ``U+XXXX``.
+
+    The result is a plain string, even where ``text`` claims to be safe: the template escapes it.
+    """
+    return visible(str(text))
+
+
+@register.simple_tag
+def elicitation_time(moment: datetime) -> SafeString:
+    """Show a moment as date, time and zone, in a ``<time>`` that machines can read."""
+    local = timezone.localtime(moment)
+    offset = local.strftime("%z")
+    zone = timezone.get_current_timezone_name()
+    shown = gettext("%(date)s, %(time)s (%(zone)s)") % {
+        "date": formats.date_format(local, "DATE_FORMAT"),
+        "time": formats.date_format(local, "TIME_FORMAT"),
+        "zone": "UTC" if zone == "UTC" else f"{zone}, UTC{offset[:3]}:{offset[3:5]}",
+    }
+    return format_html('<time datetime="{}">{}</time>', local.isoformat(timespec="seconds"), shown)
+
+
+@register.inclusion_tag("elicitation/count.html", takes_context=True)
+def elicitation_count(context: Context) -> dict[str, Any]:
+    """Show how many questions wait for the person who is signed in, as a link to them."""
+    request: HttpRequest = context["request"]
+    if not request.user.is_authenticated:
+        return {}
+    return {"is_shown": True, "count": inbox.waiting(request.user).count()}
+
+
+@register.inclusion_tag("elicitation/part_inbox.html", takes_context=True)
+def elicitation_inbox(context: Context, scope: str | None = None) -> dict[str, Any]:
+    """List what waits for the person who is signed in: all of it, or that of one scope."""
+    request: HttpRequest = context["request"]
+    if not request.user.is_authenticated:
+        return {}
+    waiting = inbox.waiting(request.user)
+    if scope is not None:
+        waiting = waiting.in_scope(scope)
+    found = list(waiting[: app_settings.PAGE_SIZE])
+    policies = ServerPolicy.objects.for_servers({elicitation.server for elicitation in found})
+    return {
+        "is_shown": True,
+        "groups": views.groups(found, policies),
+        "ids": "elicitation-part",
+    }
+
+
+@register.inclusion_tag("elicitation/part_form.html", takes_context=True)
+def elicitation_form(context: Context, elicitation: Elicitation, level: int = 2) -> dict[str, Any]:
+    """Show a question's form, which comes back to the page that it stands on.
+
+    Nothing is shown to anybody but the question's respondent. Where what was typed does not
+    fit, the question's own page says so, and comes back from there.
+    """
+    request: HttpRequest = context["request"]
+    try:
+        elicitation = inbox.get(views.signed_in(request), elicitation.pk)
+    except Elicitation.DoesNotExist:
+        return {}
+    policy = ServerPolicy.objects.for_server(elicitation.server)
+    if not elicitation.is_open():
+        item = views.Item(elicitation, policy, elicitation.pk.hex)
+        return {"item": item, "ids": "elicitation", "is_open": False}
+    inbox.shown(elicitation)
+    ids = f"elicitation-{elicitation.pk.hex}"
+    form = form_class()(elicitation.form_elicitation, prefill=policy.prefill, auto_id=f"{ids}-%s")
+    return {
+        **views.question_context(
+            elicitation, policy, form, next_url=request.get_full_path(), ids=ids
+        ),
+        "csrf_token": get_token(request),
+        "is_open": True,
+        "level": level,
+        "sublevel": level + 1,
+    }

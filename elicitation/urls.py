@@ -1,0 +1,17 @@
+"""The app's addresses: ``path("elicitation/", include("elicitation.urls"))``."""
+
+from django.urls import path
+
+from . import metrics, views
+
+app_name = "elicitation"
+
+# An id is matched as any text and read by the view, so that a malformed one is answered like
+# an unknown one.
+urlpatterns = [
+    path("", views.inbox_page, name="inbox"),
+    path("count/", views.count, name="count"),
+    path("metrics", metrics.view, name="metrics"),
+    path("<str:elicitation_id>/", views.question, name="question"),
+    path("<str:elicitation_id>/decline/", views.decline, name="decline"),
+]

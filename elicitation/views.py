@@ -1,0 +1,383 @@
+"""The pages. They hold no rule of their own: what happens to a question is in ``inbox``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast
+
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.views import redirect_to_login
+from django.core.paginator import Paginator
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
+from django.middleware.csrf import CsrfViewMiddleware
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.decorators import decorator_from_middleware
+from django.utils.functional import Promise
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.csrf import csrf_exempt
+
+from . import inbox
+from .conf import settings as app_settings
+from .forms import ElicitationForm, form_class
+from .models import Elicitation, ServerPolicy
+from .untrusted import mixes_scripts, one_line, speaks_of_secrets
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser
+
+P = ParamSpec("P")
+View = Callable[Concatenate[HttpRequest, P], HttpResponse]
+
+State = Elicitation.State
+
+#: How many closed questions the inbox shows.
+RECENT = 10
+#: For how long the page of a closed question looks for news, and leads on by itself.
+FRESH = timedelta(minutes=2)
+
+HEADINGS: dict[str, Promise] = {
+    State.PENDING: _("This question has changed"),
+    State.ANSWERED: _("Your answer was recorded"),
+    State.DECLINED: _("You declined"),
+    State.EXPIRED: _("The time to answer is over"),
+    State.WITHDRAWN: _("This question was withdrawn"),
+}
+
+#: The same where somebody else, or a program, closed it.
+HEADINGS_OF_OTHERS: dict[str, Promise] = {
+    **HEADINGS,
+    State.ANSWERED: _("This question was answered"),
+    State.DECLINED: _("This question was declined"),
+}
+
+STATE_NAMES: dict[str, Promise] = {
+    State.ANSWERED: _("Answered"),
+    State.DECLINED: _("Declined"),
+    State.EXPIRED: _("Time ran out"),
+    State.WITHDRAWN: _("Withdrawn"),
+}
+
+#: Why what was sent now was not stored, by the code of ``inbox.Closed``.
+NOT_STORED: dict[str, Promise] = {
+    "answered": _("The question was already answered. What you sent now was not stored."),
+    "declined": _("The question was already declined. What you sent now was not stored."),
+    "expired": _("What you sent came too late. It was not stored."),
+    "withdrawn": _("The question was withdrawn before. What you sent now was not stored."),
+    "replaced": _(
+        "The server asked something else while this form was open. What you sent was not stored."
+    ),
+}
+
+
+class _Csrf(CsrfViewMiddleware):
+    """Django's check, answered by a page of ours: it says that nothing was sent."""
+
+    def _reject(self, request: HttpRequest, reason: str) -> HttpResponse:
+        # What was typed is not shown again: another site can have sent it.
+        return _unsent(request, signed_out=False)
+
+
+def page(
+    *methods: str, signed_out: Callable[[HttpRequest], HttpResponse] | None = None
+) -> Callable[[View[P]], View[P]]:
+    """Make a function one of the app's pages, for signed-in people.
+
+    Every response has the same headers, the refusals included. The CSRF check, the sign-in and
+    the 404 are answered here, not by the site's handlers, so that they say what became of the
+    answer and a stranger cannot tell one kind of "not found" from another.
+
+    Args:
+        methods: What it answers.
+        signed_out: What it answers to someone who is not signed in; by default a post is told
+            that nothing was sent, and anything else is sent to sign in.
+    """
+
+    def decorate(view: View[P]) -> View[P]:
+        checked = decorator_from_middleware(_Csrf)(view)
+
+        # The site's own middleware is told to leave these views alone, as they do its work.
+        # A transaction round the request would undo what an answer's transaction committed.
+        @csrf_exempt
+        @login_not_required
+        @transaction.non_atomic_requests
+        @wraps(view)
+        def wrapper(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+            if request.method not in methods:
+                return _with_headers(HttpResponseNotAllowed(methods))
+            if not request.user.is_authenticated:
+                return _with_headers((signed_out or _signed_out)(request))
+            try:
+                response = cast(HttpResponse, checked(request, *args, **kwargs))
+            except Elicitation.DoesNotExist:
+                response = render(request, "elicitation/not_found.html", status=404)
+            return _with_headers(response)
+
+        return cast("View[P]", wrapper)
+
+    return decorate
+
+
+def _with_headers(response: HttpResponse) -> HttpResponse:
+    response["Cache-Control"] = "no-store, private"
+    response["X-Frame-Options"] = "DENY"
+    # With `no-referrer` browsers send `Origin: null`, and Django refuses the post.
+    response["Referrer-Policy"] = "same-origin"
+    response["X-Content-Type-Options"] = "nosniff"
+    policy = app_settings.CONTENT_SECURITY_POLICY
+    if policy is not None:
+        response["Content-Security-Policy"] = policy
+    return response
+
+
+def _signed_out(request: HttpRequest) -> HttpResponse:
+    if request.method == "POST":
+        return _unsent(request, signed_out=True)
+    return redirect_to_login(request.get_full_path())
+
+
+def _unsent(request: HttpRequest, *, signed_out: bool) -> HttpResponse:
+    # A decline is posted to an address that shows nothing when it is opened.
+    match = request.resolver_match
+    here = (
+        reverse("elicitation:question", kwargs=match.kwargs)
+        if match is not None and match.kwargs
+        else reverse("elicitation:inbox")
+    )
+    again = redirect_to_login(here)["Location"] if signed_out else here
+    context = {"signed_out": signed_out, "again_url": again}
+    return render(request, "elicitation/unsent.html", context, status=403)
+
+
+@page("GET", "HEAD")
+def inbox_page(request: HttpRequest) -> HttpResponse:
+    """What waits for this person, and what was closed lately."""
+    user = signed_in(request)
+    waiting = Paginator(inbox.waiting(user), app_settings.PAGE_SIZE).get_page(
+        request.GET.get("page")
+    )
+    recent = list(inbox.recent(user)[:RECENT])
+    policies = ServerPolicy.objects.for_servers(
+        {elicitation.server for elicitation in [*waiting, *recent]}
+    )
+    context = {
+        "page": waiting,
+        "groups": groups(waiting, policies),
+        "recent": [
+            Item(elicitation, policies[elicitation.server], f"r{number}")
+            for number, elicitation in enumerate(recent)
+        ],
+        "ids": "elicitation",
+    }
+    return render(request, "elicitation/inbox.html", context)
+
+
+@page("GET", "HEAD", "POST")
+def question(request: HttpRequest, elicitation_id: str) -> HttpResponse:
+    """The form of a question that waits, or what became of it."""
+    elicitation = inbox.get(signed_in(request), elicitation_id)
+    policy = ServerPolicy.objects.for_server(elicitation.server)
+    if request.method == "POST":
+        return _submit(request, elicitation, policy)
+    if not elicitation.is_open():
+        return _closed(request, elicitation, policy)
+    inbox.shown(elicitation)
+    form = form_class()(elicitation.form_elicitation, prefill=policy.prefill)
+    context = question_context(elicitation, policy, form)
+    return render(request, "elicitation/question.html", context)
+
+
+@page("POST")
+def decline(request: HttpRequest, elicitation_id: str) -> HttpResponse:
+    """Decline a question."""
+    user = signed_in(request)
+    elicitation = inbox.get(user, elicitation_id)
+    try:
+        inbox.decline(elicitation.pk, by=user)
+    except inbox.Closed as closed:
+        policy = ServerPolicy.objects.for_server(elicitation.server)
+        return _closed(request, closed.elicitation, policy, code=closed.code)
+    return redirect(_next(request) or elicitation)
+
+
+@page("GET", "HEAD", signed_out=lambda request: JsonResponse({"count": None}, status=401))
+def count(request: HttpRequest) -> HttpResponse:
+    """How many questions wait, for a script that asks again and again."""
+    response = JsonResponse({"count": inbox.waiting(signed_in(request)).count()})
+    if not request.session.modified:
+        # Without a session on the request the middleware saves none: a page that is left open
+        # does not keep its person signed in, even where every request prolongs the session.
+        del request.session
+    return response
+
+
+def _submit(request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy) -> HttpResponse:
+    form = form_class()(elicitation.form_elicitation, request.POST)
+    if form.is_replaced:
+        return _closed(request, elicitation, policy, code="replaced")
+    if form.is_valid():
+        try:
+            inbox.answer(
+                elicitation.pk,
+                form.to_answers(),
+                by=signed_in(request),
+                fingerprint=form.sent_fingerprint,
+            )
+        except inbox.AnswerRefusals as refusals:
+            form.refuse(refusals.errors)
+        except inbox.Closed as closed:
+            return _closed(request, closed.elicitation, policy, code=closed.code)
+        else:
+            return redirect(_next(request) or elicitation)
+    elif not elicitation.is_open():
+        replaced = elicitation.reason == "replaced"
+        code = "replaced" if replaced else elicitation.current_state()
+        return _closed(request, elicitation, policy, code=code)
+    context = question_context(elicitation, policy, form, next_url=_next(request))
+    return render(request, "elicitation/question.html", context, status=422)
+
+
+def _closed(
+    request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy, *, code: str = ""
+) -> HttpResponse:
+    """Answer with the page of a closed question; ``code`` is why what was sent is not stored."""
+    state = elicitation.current_state()
+    fresh = (
+        state in (State.ANSWERED, State.DECLINED)
+        and not code
+        and elicitation.closed_at is not None
+        and timezone.now() - elicitation.closed_at < FRESH
+    )
+    follow_up = inbox.follow_up(elicitation)
+    if follow_up is None and state == State.PENDING:
+        follow_up = elicitation
+    back = _next(request)
+    is_own = elicitation.closed_by_id == signed_in(request).pk
+    context = {
+        "elicitation": elicitation,
+        "server_name": shown_name(policy),
+        "state": state,
+        "is_own": is_own,
+        "heading": (HEADINGS if is_own else HEADINGS_OF_OTHERS)[state],
+        "not_stored": NOT_STORED.get(code, ""),
+        "is_replaced": "replaced" in (code, elicitation.reason),
+        "follow_up": follow_up,
+        "leads_on": fresh and follow_up is not None,
+        "refresh": fresh and _refresh(elicitation, follow_up),
+        "leave_url": back or reverse("elicitation:inbox"),
+        "leave_text": _("Back") if back else _("All questions"),
+    }
+    return render(request, "elicitation/closed.html", context, status=409 if code else 200)
+
+
+def _refresh(elicitation: Elicitation, follow_up: Elicitation | None) -> str:
+    """Return when the page is to be loaded again, and from where; nothing where never."""
+    if follow_up is not None:
+        return f"1; url={follow_up.get_absolute_url()}"
+    if elicitation.delivered_at is not None or elicitation.closed_at is None:
+        return ""
+    young = timezone.now() - elicitation.closed_at < timedelta(seconds=20)
+    return "2" if young else "5"
+
+
+def _next(request: HttpRequest) -> str:
+    """Return where the person wants to be afterwards; nothing where that is another site."""
+    address = request.POST.get("next", "")
+    return (
+        address
+        if url_has_allowed_host_and_scheme(
+            address, allowed_hosts={request.get_host()}, require_https=request.is_secure()
+        )
+        else ""
+    )
+
+
+def signed_in(request: HttpRequest) -> AbstractBaseUser:
+    """Return the person who is signed in."""
+    if not request.user.is_authenticated:
+        raise Elicitation.DoesNotExist
+    return request.user
+
+
+def shown_name(policy: ServerPolicy) -> str:
+    """Return the name under which a server is shown: the operator's, on one line."""
+    return one_line(policy.display_name)
+
+
+def question_context(
+    elicitation: Elicitation,
+    policy: ServerPolicy,
+    form: ElicitationForm,
+    *,
+    next_url: str = "",
+    ids: str = "elicitation",
+) -> dict[str, Any]:
+    """Return what ``elicitation/form.html`` shows.
+
+    Args:
+        elicitation: The question.
+        policy: What the operator decided about its server.
+        form: The form, with or without what was typed.
+        next_url: Where to go afterwards; an address of this site.
+        ids: The beginning of the ids of elements, other for each form of a page.
+    """
+    texts = [elicitation.message]
+    for asked in form.questions:
+        texts += [asked.title, asked.description]
+    name = shown_name(policy)
+    return {
+        "elicitation": elicitation,
+        "form": form,
+        "server_name": name,
+        "speaks_of_secrets": speaks_of_secrets(*texts),
+        "mixes_scripts": mixes_scripts(name),
+        "next": next_url,
+        "leave_url": next_url or reverse("elicitation:inbox"),
+        "ids": ids,
+    }
+
+
+class Item:
+    """A question as the inbox shows it."""
+
+    def __init__(self, elicitation: Elicitation, policy: ServerPolicy, number: str) -> None:
+        self.elicitation = elicitation
+        self.server_name = shown_name(policy)
+        self.number = number
+        self.state = elicitation.current_state()
+        self.is_open = self.state == State.PENDING
+        self.state_name = STATE_NAMES.get(self.state, "")
+
+    @property
+    def closed_at(self) -> datetime:
+        """When it was closed, be it noted in the row yet or not."""
+        return self.elicitation.closed_at or self.elicitation.expires_at
+
+
+@dataclass
+class Group:
+    """The questions of one conversation, or those of none."""
+
+    label: str
+    items: list[Item] = field(default_factory=list)
+    heading: bool = True
+
+
+def groups(elicitations: Iterable[Elicitation], policies: dict[str, ServerPolicy]) -> list[Group]:
+    """Return questions by conversation; the group with the most urgent question is first."""
+    found: dict[tuple[str, str], Group] = {}
+    for number, elicitation in enumerate(elicitations):
+        label = elicitation.scope_label
+        # Two conversations may have one label; what has none is one group.
+        key = (label, elicitation.scope if label else "")
+        group = found.setdefault(key, Group(label))
+        group.items.append(Item(elicitation, policies[elicitation.server], f"w{number}"))
+    for group in found.values():
+        group.heading = bool(group.label) or len(found) > 1
+    return list(found.values())

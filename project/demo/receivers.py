@@ -1,0 +1,16 @@
+from typing import Any
+from uuid import UUID
+
+from django.dispatch import receiver
+
+from elicitation.signals import elicitation_closed
+from project.demo import agent
+from project.demo.models import DemoRun
+
+
+@receiver(elicitation_closed, dispatch_uid="demo-agent")
+def take_up_again(scope: str, parked_call_id: UUID, **kwargs: Any) -> None:
+    """Go on with the tool call once its question is closed, however it was closed."""
+    run = DemoRun.of_scope(scope)
+    if run is not None:
+        agent.start(run, parked_call_id)

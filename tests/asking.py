@@ -1,0 +1,79 @@
+"""Puts questions in front of people, for tests: through the inbox, as a parked call does."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from elicitation import inbox
+from elicitation.core import FormElicitation, parse_requested_schema
+from elicitation.models import Elicitation, ServerPolicy
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+SERVER = "shop"
+
+
+def schema(*required: str, **properties: Any) -> dict[str, Any]:
+    """Return a requested schema; ``required`` are names."""
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def form_elicitation(requested: Any, message: str = "", server: str = SERVER) -> FormElicitation:
+    """Return a validated question that is not stored."""
+    return FormElicitation(
+        server_name=server,
+        tool_name="buy",
+        key="k",
+        message=message,
+        schema=parse_requested_schema(requested, allow_confirmation=True),
+    )
+
+
+def ask(
+    user: User,
+    requested: Any,
+    message: str = "Please answer.",
+    *,
+    server: str = SERVER,
+    tool: str = "buy",
+    scope: str = "chat-1",
+    scope_label: str = "",
+    call: str = "call-1",
+    round: int = 1,
+    parked_call_id: uuid.UUID | None = None,
+    **changes: Any,
+) -> Elicitation:
+    """Put a question in front of a person; ``changes`` are made to its row afterwards."""
+    text = json.dumps(requested)
+    parsed = parse_requested_schema(text, allow_confirmation=True)
+    question = inbox.Question(
+        elicitation=FormElicitation(
+            server_name=server, tool_name=tool, key="k", message=message, schema=parsed
+        ),
+        requested_schema=text,
+        allow_confirmation=True,
+        number=0,
+    )
+    elicitation = inbox.ask(
+        question,
+        parked_call_id=parked_call_id or uuid.uuid4(),
+        scope=scope,
+        scope_label=scope_label,
+        call=call,
+        round=round,
+        respondent=user,
+    )
+    if changes:
+        Elicitation.objects.filter(pk=elicitation.pk).update(**changes)
+        elicitation.refresh_from_db()
+    return elicitation
+
+
+def allow(server: str = SERVER, **decisions: Any) -> ServerPolicy:
+    """Let a server show forms."""
+    return ServerPolicy.objects.create(
+        server=server, policy=ServerPolicy.Policy.URL_AND_FORM, **decisions
+    )

@@ -1,0 +1,52 @@
+"""The admin in Chromium, under a policy that allows this site's own files and nothing inline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import reverse
+
+from elicitation.models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
+from tests.ops.conftest import answer, park
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page, Route
+
+pytestmark = [pytest.mark.django_db(transaction=True)]
+
+
+def with_policy(route: Route) -> None:
+    response = route.fetch(max_redirects=0)
+    headers = {**response.headers, "content-security-policy": "default-src 'self'"}
+    route.fulfill(response=response, headers=headers)
+
+
+def test_every_page_is_clean_under_a_strict_policy(tab: Page, user: User) -> None:
+    user.is_staff = user.is_superuser = True
+    user.save()
+    policy = ServerPolicy.objects.create(server="shop", policy="url_and_form")
+    waits, answered = park(user, "Who?", "Where?")
+    answer(answered, user)
+    tab.route("**/*", with_policy)
+    rows: list[Any] = [policy, waits, ParkedCall.objects.get(), StoredFormAnswer.objects.get()]
+    for row in rows:
+        name = f"admin:elicitation_{row._meta.model_name}"
+        for address in (
+            reverse(f"{name}_changelist"),
+            reverse(f"{name}_change", args=[row.pk]),
+            reverse(f"{name}_history", args=[row.pk]),
+        ):
+            response = tab.goto(address, wait_until="networkidle")
+            assert response is not None
+            assert response.status == 200
+            assert response.headers["content-security-policy"] == "default-src 'self'"
+    tab.goto(reverse("admin:elicitation_elicitation_changelist"))
+    tab.locator(f"input[name=_selected_action][value='{waits.pk}']").check()
+    tab.locator("select[name=action]").select_option("withdraw_selected")
+    tab.get_by_role("button", name="Go").click()
+    tab.get_by_text("1 question was closed.").wait_for()
+    tab.wait_for_load_state("networkidle")
+    tab.unroute_all(behavior="wait")
+    assert Elicitation.objects.get(pk=waits.pk).state == "withdrawn"

@@ -1,0 +1,62 @@
+"""Fixtures that every part of the tests may use; nothing here imports Django."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.processes import BASE_DIR, WAIT_SECONDS, answers, free_port, wait_until
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+
+@pytest.fixture
+def user(db: None, django_user_model: "type[User]") -> "User":
+    return django_user_model.objects.create_user("ada", "ada@example.test", "pw")
+
+
+@pytest.fixture
+def other_user(db: None, django_user_model: "type[User]") -> "User":
+    return django_user_model.objects.create_user("grace", "grace@example.test", "pw")
+
+
+@pytest.fixture(scope="session")
+def mcp_url() -> Iterator[str]:
+    """Where the demo MCP server answers: a process of its own, spoken to over HTTP."""
+    port = free_port()
+    command = [sys.executable, "-m", "project.demo_server"]
+    process = subprocess.Popen(
+        command, cwd=BASE_DIR, env=os.environ | {"MCP_PORT": str(port)}, stdin=subprocess.DEVNULL
+    )
+    try:
+        wait_until(lambda: process.poll() is not None or answers(port), "the demo MCP server")
+        assert process.poll() is None, "the demo MCP server has stopped"
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.terminate()
+        process.wait(WAIT_SECONDS)
+
+
+@pytest.fixture
+def agent_threads() -> Iterator[None]:
+    """Let the demo agent's threads finish before the test's database is emptied."""
+    yield
+    for thread in threading.enumerate():
+        if thread.name.startswith("demo-run-"):
+            thread.join(WAIT_SECONDS)
+            assert not thread.is_alive(), thread.name
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Run the browser tests last.
+
+    Playwright's synchronous interface leaves an event loop running in the main thread until the
+    session ends; tests that start one of their own must have run before.
+    """
+    items.sort(key=lambda item: "browser" in getattr(item, "fixturenames", ()))

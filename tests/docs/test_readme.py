@@ -1,0 +1,86 @@
+"""The code of the README and of the guide for hosts, run as it stands there."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.contrib.auth.models import User
+from django.test import override_settings
+from django.urls import resolve
+
+from elicitation import inbox
+from elicitation.models import Elicitation, ServerPolicy
+from elicitation.signals import elicitation_closed
+from tests.integration.test_in_call import answer_plan, together, when_asked
+from tests.integration.test_in_call import server as older_server
+from tests.processes import BASE_DIR
+
+
+def blocks_of(page: str) -> dict[str, str]:
+    """The Python blocks of a page, by the names in the comments before them."""
+    text = (BASE_DIR / page).read_text()
+    return dict(re.findall(r"<!-- test: (\w+) -->\n```python\n(.*?)```", text, re.DOTALL))
+
+
+BLOCKS = blocks_of("README.md")
+HOSTS = blocks_of("docs/hosts.md")
+
+
+def test_the_readme_has_the_code_that_is_tested_here() -> None:
+    assert set(BLOCKS) == {"settings", "urls", "policy", "agent", "resuming"}
+
+
+@pytest.mark.parametrize(("page", "blocks"), [("README.md", BLOCKS), ("docs/hosts.md", HOSTS)])
+def test_every_python_block_is_tested(page: str, blocks: dict[str, str]) -> None:
+    assert (BASE_DIR / page).read_text().count("```python") == len(blocks) > 0
+
+
+def test_its_settings_and_urls() -> None:
+    names: dict[str, Any] = {"INSTALLED_APPS": []}
+    exec(BLOCKS["settings"], names)  # noqa: S102
+    assert names["INSTALLED_APPS"] == ["elicitation"]
+    exec(BLOCKS["urls"], names)  # noqa: S102
+    with override_settings(ROOT_URLCONF=tuple(names["urlpatterns"])):
+        assert resolve("/elicitation/").view_name == "elicitation:inbox"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_its_agent_parks_and_resumes(mcp_url: str, user: User) -> None:
+    enqueued: list[dict[str, Any]] = []
+    names: dict[str, Any] = {"enqueue": lambda name, **kwargs: enqueued.append(kwargs)}
+    for block in ("policy", "agent", "resuming"):
+        exec(BLOCKS[block], names)  # noqa: S102
+    assert ServerPolicy.objects.for_server("shop").display_name == "The shop"
+    try:
+        reply = async_to_sync(names["run_tool"])(
+            mcp_url, "buy", {}, conversation="chat-1", call_id="call-1", user=user
+        )
+        assert "shop" in reply
+        assert "Which plan" not in reply
+        first = Elicitation.objects.get()
+        content = {"plan": "team", "seats": 3}
+        inbox.answer(first.pk, first.schema.answers_from_content(content), by=user)
+        (closed,) = enqueued
+        assert closed["conversation"] == "chat-1"
+        resume_tool = async_to_sync(names["resume_tool"])
+        assert "shop" in resume_tool(mcp_url, closed["parked_call_id"])
+        second = Elicitation.objects.pending().get()
+        inbox.answer(second.pk, second.schema.answers_from_content({"confirmed": True}), by=user)
+        assert resume_tool(mcp_url, enqueued[1]["parked_call_id"]) == "Bought 3 seats of team."
+    finally:
+        elicitation_closed.disconnect(names["go_on"])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_callback_for_older_servers(user: User) -> None:
+    exec(BLOCKS["policy"], {})  # noqa: S102
+    names: dict[str, Any] = {}
+    exec(HOSTS["callback"], names)  # noqa: S102
+    result = async_to_sync(together)(
+        names["run_old_tool"](older_server, conversation="chat-1", user=user),
+        when_asked(answer_plan(user)),
+    )
+    assert result.content[0].text == "bought team"

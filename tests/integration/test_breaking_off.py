@@ -1,0 +1,311 @@
+"""What is left when a call breaks off, wherever that is, and what servers that lie can do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import pytest
+from asgiref.sync import async_to_sync, sync_to_async
+from django.contrib.auth.models import User
+from django.db import InterfaceError, OperationalError
+from django.utils import timezone
+from mcp import MCPError
+from mcp.types import CallToolRequestParams, CreateMessageRequest, CreateMessageRequestParams
+
+from elicitation import handler, inbox, parking
+from elicitation.core import FormElicitationPending, FormRefusal
+from elicitation.integrations import mcp_sdk
+from elicitation.integrations.mcp_sdk import InputNotSupported, RoundLost, TooManyRounds
+from elicitation.models import Elicitation, ParkedCall, StoredFormAnswer
+from tests.integration.conftest import Host
+from tests.integration.scripted import PLAN, SEATS, ScriptedServer, ask, form, said, text
+from tests.integration.test_rounds import nothing_is_left, one_round
+
+HostFor = Callable[[ScriptedServer], Host]
+Delivery = Elicitation.Delivery
+
+SAMPLE = CreateMessageRequest(params=CreateMessageRequestParams(messages=[], max_tokens=5))
+
+
+# --- What is asked can be read again ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("extra", [10**450, "x" * 1_010_000, [[[[1]]]] * 200_000])
+def test_what_could_not_be_read_again_is_refused_at_once(host_for: HostFor, extra: Any) -> None:
+    plan = {**PLAN["properties"]["plan"], "x-extra": extra}
+    schema = {"type": "object", "properties": {"plan": plan}}
+    host = host_for(server := ScriptedServer(lambda params: _done(params, k=form("?", schema))))
+    with pytest.raises(FormRefusal) as refused:
+        host.call()
+    assert refused.value.code == "schema"
+    assert server.answers == [("decline", None)]
+    nothing_is_left()
+
+
+def test_a_question_that_a_later_version_refuses_can_still_be_closed(
+    host_for: HostFor, user: User
+) -> None:
+    host = host_for(ScriptedServer(one_round))
+    pending = host.pending()
+    Elicitation.objects.update(
+        requested_schema='{"type": "object", "properties": {"a": {"type": "array"}}}',
+        expires_at=timezone.now() - timedelta(seconds=1),
+    )
+    assert inbox.expire_due() == 1
+    assert StoredFormAnswer.objects.get().elicitation_id == pending.elicitation_ids[0]
+
+
+def test_a_round_has_a_bound(host_for: HostFor) -> None:
+    many = {f"k{n}": form("?", PLAN) for n in range(handler.MAX_ELICITATIONS + 1)}
+    host = host_for(server := ScriptedServer(lambda params: _done(params, **many)))
+    with pytest.raises(FormRefusal):
+        host.call()
+    assert len(server.answers) == handler.MAX_ELICITATIONS + 1
+    many.popitem()
+    host = host_for(ScriptedServer(lambda params: _done(params, **many)))
+    assert len(host.pending().elicitation_ids) == handler.MAX_ELICITATIONS
+
+
+def _done(params: CallToolRequestParams, **requests: Any) -> Any:
+    return text("done") if params.input_responses else ask(**requests)
+
+
+# --- Cancelled -------------------------------------------------------------------------------
+
+
+def test_a_take_that_is_cancelled_by_anyio_puts_the_answer_back(
+    host_for: HostFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """anyio, and so the SDK, cancels again at every await: one shield is not enough."""
+    host = host_for(server := ScriptedServer(one_round))
+    pending = host.pending()
+    host.answer(pending, plan="team")
+    take = handler.take_answers
+    scopes: list[tuple[asyncio.AbstractEventLoop, anyio.CancelScope]] = []
+
+    def slow(*arguments: Any) -> Any:
+        taken = take(*arguments)
+        ((loop, scope),) = scopes
+        loop.call_soon_threadsafe(scope.cancel)
+        # The answer is taken, its row gone, and the caller cancelled before it hears of it.
+        time.sleep(0.3)
+        return taken
+
+    async def cancelled() -> None:
+        async with server.connect() as session:
+            with anyio.CancelScope() as scope:
+                scopes.append((asyncio.get_running_loop(), scope))
+                await mcp_sdk.resume(session, pending.parked_call_id)
+            assert scope.cancelled_caught
+
+    monkeypatch.setattr(handler, "take_answers", slow)
+    async_to_sync(cancelled)()
+    monkeypatch.undo()
+    assert StoredFormAnswer.objects.count() == 1
+    assert server.answers == []
+    assert said(host.resume(pending)) == "{'plan': 'team'}"
+
+
+# --- After a round was answered --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("then", ["sampling", "error", "cancelled"])
+def test_a_call_that_breaks_off_after_an_answer_does_not_send_it_again(
+    host_for: HostFor, then: str
+) -> None:
+    async def tool(params: CallToolRequestParams) -> Any:
+        if params.input_responses:
+            return ask("job", s=SAMPLE) if then == "sampling" else ask("job")
+        if params.request_state == "job":
+            if then == "error":
+                raise MCPError(-32000, "broken")
+            await asyncio.sleep(30)
+        return ask(k=form("Pay 100?", PLAN))
+
+    host = host_for(server := ScriptedServer(tool))
+    pending = host.pending()
+    host.answer(pending, plan="team")
+    if then == "cancelled":
+
+        async def give_up() -> None:
+            async with server.connect() as session:
+                with anyio.move_on_after(1):
+                    await mcp_sdk.resume(session, pending.parked_call_id)
+
+        async_to_sync(give_up)()
+    else:
+        with pytest.raises(InputNotSupported if then == "sampling" else RoundLost):
+            host.resume(pending)
+    assert server.answers == [("accept", {"plan": "team"})]
+    assert Elicitation.objects.get().delivery == Delivery.DELIVERED
+    nothing_is_left()
+
+
+def test_an_answer_in_hand_survives_whatever_breaks_off(host_for: HostFor) -> None:
+    replies: list[Any] = [
+        ask(k=form("Which plan?", PLAN)),
+        MCPError(-32602, "no", {"reason": "invalid_request_state"}),
+        ask(k=form("Which plan?", PLAN), s=SAMPLE),
+    ]
+
+    def tool(params: CallToolRequestParams) -> Any:
+        reply = replies.pop(0) if replies else one_round(params)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    host = host_for(ScriptedServer(tool))
+    pending = host.pending()
+    host.answer(pending, plan="team")
+    with pytest.raises(InputNotSupported):
+        host.resume(pending)
+    assert StoredFormAnswer.objects.count() == 1
+    assert said(host.resume(pending)) == "{'plan': 'team'}"
+
+
+@pytest.mark.parametrize("error", [OperationalError, InterfaceError])
+def test_a_result_is_worth_more_than_its_record(
+    host_for: HostFor, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    host = host_for(ScriptedServer(one_round))
+    pending = host.pending()
+    host.answer(pending, plan="team")
+
+    def fail(*args: Any, **kwargs: Any) -> None:
+        raise error
+
+    for name in ("aclose", "arelease"):
+        monkeypatch.setattr(parking, name, sync_to_async(fail))
+    assert said(host.resume(pending)) == "{'plan': 'team'}"
+
+
+def test_a_tool_that_ran_after_the_refusal_is_told_of(host_for: HostFor) -> None:
+    secret = {"type": "object", "properties": {"api_key": {"type": "string"}}}
+    host = host_for(ScriptedServer(lambda params: _done(params, k=form("Key?", secret))))
+    with pytest.raises(FormRefusal) as refused:
+        host.call()
+    assert said(refused.value.result) == "done"
+
+
+# --- Servers that lie ------------------------------------------------------------------------
+
+
+def test_a_server_can_say_only_once_that_it_has_not_read(host_for: HostFor) -> None:
+    """Else it reads one answer as often as it likes, and asks without end."""
+    asked = iter(range(100))
+
+    def tool(params: CallToolRequestParams) -> Any:
+        if params.input_responses:
+            raise MCPError(-32602, "no", {"reason": "invalid_request_state"})
+        return ask(a=form("Which plan?", PLAN), b=form(f"And {next(asked)}?", SEATS))
+
+    host = host_for(server := ScriptedServer(tool))
+    pending = host.pending()
+    host.answer(pending, 0, plan="team")
+    host.answer(pending, 1, seats=1)
+    pending = host.pending(host.resume, pending)
+    host.answer(pending, seats=2)
+    with pytest.raises(RoundLost):
+        host.resume(pending)
+    accepts = [content for _, content in server.answers]
+    assert accepts.count({"plan": "team"}) == 2
+    nothing_is_left()
+
+
+def test_questions_are_counted_over_the_whole_call(host_for: HostFor, settings: Any) -> None:
+    settings.ELICITATION_MAX_ROUNDS = 3
+    asked = iter(range(100))
+    # Each time the round is old, so that the call starts afresh, and asks something else.
+    host = host_for(server := ScriptedServer(lambda params: ask(k=form(f"{next(asked)}?", PLAN))))
+    pending = host.pending()
+    for _ in range(2):
+        host.answer(pending, plan="team")
+        ParkedCall.objects.update(received_at=timezone.now() - timedelta(hours=1))
+        pending = host.pending(host.resume, pending)
+    host.answer(pending, plan="team")
+    ParkedCall.objects.update(received_at=timezone.now() - timedelta(hours=1))
+    with pytest.raises(TooManyRounds):
+        host.resume(pending)
+    assert Elicitation.objects.count() == 3
+    assert server.answers == [("decline", None)]
+
+
+# --- Two processes ---------------------------------------------------------------------------
+
+
+def test_a_late_park_leaves_the_lease_of_another_alone(host_for: HostFor, user: User) -> None:
+    host = host_for(ScriptedServer(one_round))
+    pending = host.pending()
+    host.answer(pending, plan="team")
+    claimed = parking.claim(pending.parked_call_id)
+    # The same call, made twice at first: the other one's reply comes only now.
+    call = parking.Call.of(claimed)
+    parking.park(call, parking.Round.of(claimed), [], resumed=False)
+    with pytest.raises(parking.CallInProgress):
+        parking.claim(pending.parked_call_id)
+    assert parking.renew(claimed)
+
+
+def test_a_lease_that_ran_out_is_neither_renewed_nor_given_back(host_for: HostFor) -> None:
+    host = host_for(ScriptedServer(one_round))
+    pending = host.pending()
+    host.answer(pending, plan="team")
+    late = parking.claim(pending.parked_call_id)
+    ParkedCall.objects.update(claimed_until=timezone.now())
+    owner = parking.claim(pending.parked_call_id)
+    assert not parking.renew(late)
+    parking.release(late)
+    with pytest.raises(parking.CallInProgress):
+        parking.claim(pending.parked_call_id)
+    call, stored = parking.Call.of(late), parking.Round.of(late)
+    with pytest.raises(parking.CallInProgress):
+        parking.park(call, stored, [], resumed=True, lease=late)
+    parking.release(owner)
+    assert parking.claim(pending.parked_call_id)
+
+
+def test_a_process_that_lost_its_lease_takes_nothing(
+    host_for: HostFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = host_for(server := ScriptedServer(one_round))
+    pending = host.pending()
+    host.answer(pending, plan="team")
+    claim = parking.claim
+
+    def blocked(parked_call_id: Any) -> ParkedCall:
+        claimed = claim(parked_call_id)
+        # For longer than the lease, the process did not get to anything.
+        ParkedCall.objects.update(claimed_until=timezone.now() + timedelta(hours=1))
+        return claimed
+
+    monkeypatch.setattr(parking, "aclaim", sync_to_async(blocked))
+    with pytest.raises(parking.CallInProgress):
+        host.resume(pending)
+    assert server.answers == []
+    assert StoredFormAnswer.objects.count() == 1
+
+
+def test_two_first_calls_for_two_people_do_not_meet(
+    host_for: HostFor, user: User, other_user: User
+) -> None:
+    server = ScriptedServer(one_round)
+    host_for(server)
+
+    async def both() -> list[Any]:
+        async with server.connect() as session:
+            names: dict[str, Any] = {"server": "shop", "tool": "tool", "scope": "s", "call": "c"}
+            return await asyncio.gather(
+                mcp_sdk.call_tool(session, respondent=user, **names),
+                mcp_sdk.call_tool(session, respondent=other_user, **names),
+                return_exceptions=True,
+            )
+
+    outcomes = async_to_sync(both)()
+    kinds = sorted(type(outcome).__name__ for outcome in outcomes)
+    assert kinds == [parking.AnotherRespondent.__name__, FormElicitationPending.__name__]
+    assert Elicitation.objects.count() == 1

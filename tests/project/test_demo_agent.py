@@ -1,0 +1,206 @@
+"""The demo agent's pages, through Django's test client, with the real MCP server behind them."""
+
+import re
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.urls import reverse
+
+from elicitation import inbox
+from elicitation.core import FormAnswer
+from elicitation.models import Elicitation, ServerPolicy
+from project.demo.models import DemoRun
+from tests.processes import wait_until
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("agent_threads"),
+]
+
+REFRESH = re.compile(r'<meta http-equiv="refresh"')
+
+
+@pytest.fixture
+def demo(settings, mcp_url):
+    """Set up the demo as `make demo` does."""
+    settings.DEMO_MCP_URL = mcp_url
+    call_command("demo_setup", verbosity=0)
+    return get_user_model().objects.get(username="demo")
+
+
+@pytest.fixture
+def signed_in(client, demo):
+    client.force_login(demo)
+    return client
+
+
+def start(client, tool):
+    """Press "Run" and wait until the call is parked or has ended."""
+    response = client.post(reverse("demo:start"), {"tool": tool})
+    assert response.status_code == 302
+    run = DemoRun.objects.get()
+    assert response["Location"] == run.get_absolute_url()
+    wait_until(lambda: settled(run), f"the run of {tool}")
+    return run
+
+
+def settled(run):
+    run.refresh_from_db()
+    return run.question or not run.is_open
+
+
+def ended(run):
+    run.refresh_from_db()
+    return not run.is_open
+
+
+def page(client, run):
+    response = client.get(run.get_absolute_url())
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def test_lists_what_the_server_offers(signed_in):
+    content = signed_in.get("/").content.decode()
+    for tool in ("buy", "ship", "delete_project", "connect"):
+        assert f'name="tool" value="{tool}"' in content
+    assert "Asks for a confirmation, without any field, before it deletes." in content
+
+
+def test_says_that_the_server_is_down(client, user, settings):
+    settings.DEMO_MCP_URL = "http://127.0.0.1:9/mcp"
+    client.force_login(user)
+    response = client.get("/")
+    assert response.status_code == 200
+    content = response.content.decode()
+    assert "does not answer at http://127.0.0.1:9/mcp" in content
+    assert "make demo" in content
+
+
+def test_a_run_fails_where_the_server_is_down(client, user, settings):
+    settings.DEMO_MCP_URL = "http://127.0.0.1:9/mcp"
+    client.force_login(user)
+    run = start(client, "buy")
+    assert run.state == DemoRun.State.FAILED
+    assert "does not answer at http://127.0.0.1:9/mcp" in page(client, run)
+
+
+def test_a_run_waits_for_the_person_and_goes_on_by_itself(signed_in, demo):
+    run = start(signed_in, "buy")
+    content = page(signed_in, run)
+    assert "The call waits for you." in content
+    assert run.question.get_absolute_url() in content
+    assert REFRESH.search(content)
+
+    first = run.question
+    inbox.answer(
+        first.pk,
+        {"plan": FormAnswer(selected=("team",)), "seats": FormAnswer(other_text="3")},
+        by=demo,
+    )
+    wait_until(lambda: run.question and run.question.pk != first.pk, "the second question")
+    assert run.question.message == "Buy 3 seats of team?"
+    assert run.question.get_absolute_url() in page(signed_in, run)
+
+    inbox.answer(run.question.pk, {"confirmed": FormAnswer(selected=("Yes",))}, by=demo)
+    wait_until(lambda: ended(run), "the result")
+    content = page(signed_in, run)
+    assert "Bought 3 seats of team." in content
+    assert not REFRESH.search(content)
+
+
+def test_the_questions_are_answered_on_the_pages(signed_in):
+    run = start(signed_in, "buy")
+    first = run.question
+    submit(signed_in, first, {"a-0": "1", "a-1": "3"})
+    wait_until(lambda: run.question and run.question.pk != first.pk, "the second question")
+    submit(signed_in, run.question, {"a-0": "0"})
+    wait_until(lambda: ended(run), "the result")
+    assert run.outcome == "Bought 3 seats of team."
+
+
+def submit(client, question, fields):
+    url = question.get_absolute_url()
+    content = client.get(url).content.decode()
+    hidden = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', content))
+    response = client.post(url, hidden | fields)
+    assert response.status_code in (200, 302, 303), response.content.decode()
+    question.refresh_from_db()
+    assert question.state == Elicitation.State.ANSWERED, response.content.decode()
+
+
+def test_a_declined_question_ends_the_run_with_the_servers_word(signed_in, demo):
+    run = start(signed_in, "delete_project")
+    inbox.decline(run.question.pk, by=demo)
+    wait_until(lambda: ended(run), "the result")
+    assert run.state == DemoRun.State.FINISHED
+    assert "The project Apollo was kept." in page(signed_in, run)
+
+
+def test_a_confirmation_without_fields_is_accepted(signed_in, demo):
+    run = start(signed_in, "delete_project")
+    inbox.answer(run.question.pk, {}, by=demo)
+    wait_until(lambda: ended(run), "the result")
+    assert "The project Apollo was deleted." in page(signed_in, run)
+
+
+def test_connect_is_refused_and_the_page_says_why(signed_in):
+    run = start(signed_in, "connect")
+    assert run.state == DemoRun.State.REFUSED
+    assert not Elicitation.objects.exists()
+    content = page(signed_in, run)
+    assert "The question was refused." in content
+    assert "api_key" in content
+
+
+def test_an_unknown_tool_fails_with_the_servers_word(signed_in):
+    run = start(signed_in, "sell")
+    assert run.state == DemoRun.State.FAILED
+    assert "sell" in run.outcome
+
+
+def test_a_run_needs_a_tool(signed_in):
+    assert signed_in.post(reverse("demo:start"), {"tool": ""}).status_code == 400
+    assert not DemoRun.objects.exists()
+
+
+def test_a_run_is_its_persons_alone(signed_in, client, other_user):
+    run = start(signed_in, "connect")
+    client.force_login(other_user)
+    response = client.get(run.get_absolute_url())
+    assert response.status_code == 404
+    assert run.outcome not in response.content.decode()
+    assert "connect, " not in client.get("/").content.decode()
+
+
+def test_signing_in_leads_back(client, demo):
+    run = DemoRun.objects.create(user=demo, tool="buy")
+    response = client.get(run.get_absolute_url())
+    assert response.status_code == 302
+    sign_in = response["Location"]
+    assert sign_in == f"/accounts/login/?next={run.get_absolute_url()}"
+
+    content = client.get(sign_in).content.decode()
+    assert f'name="next" value="{run.get_absolute_url()}"' in content
+    response = client.post(sign_in, {"username": "demo", "password": "wrong"})
+    assert "<title>Error: Sign in" in response.content.decode()
+    form = {"username": "demo", "password": "demo", "next": run.get_absolute_url()}
+    response = client.post("/accounts/login/", form)
+    assert response["Location"] == run.get_absolute_url()
+
+
+def test_setup_can_be_repeated_and_ends_what_was_interrupted(demo, capsys):
+    ServerPolicy.objects.update(policy=ServerPolicy.Policy.NONE)
+    run = DemoRun.objects.create(user=demo, tool="buy")
+    call_command("demo_setup")
+    assert "demo (password demo)" in capsys.readouterr().out
+    # What an operator has decided meanwhile stays decided.
+    assert ServerPolicy.objects.get().policy == ServerPolicy.Policy.NONE
+    run.refresh_from_db()
+    assert run.state == DemoRun.State.FAILED
+    assert "stopped in the middle" in run.outcome
+
+
+def test_calls_of_other_hosts_are_left_alone(demo):
+    assert DemoRun.of_scope("conversation-1") is None

@@ -1,0 +1,189 @@
+"""Hostile text, in every place that a server can write to: it stays text."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from django.urls import reverse
+
+from elicitation.core import ElicitationError
+from elicitation.models import Elicitation, ServerPolicy, check_name
+from elicitation.untrusted import visible
+from tests.asking import allow, ask, schema
+from tests.hostile import HOSTILE
+from tests.reading_html import Page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from django.contrib.auth.models import User
+    from django.test import Client
+
+pytestmark = pytest.mark.django_db
+
+#: A message after which the warning stands out, and a name that is flagged: so every page has
+#: these notices, whatever the text, and differs in nothing else.
+SECRET, MIXED = "Your password?", "Pаypal"
+
+BUY = schema(plan={"type": "string", "enum": ["free", "pro"]})
+
+
+def pages_with(client: Client, elicitation: Elicitation, *, listed: bool) -> list[Page]:
+    """Return the pages that show a question, with what differs each time made the same."""
+    addresses = [elicitation.get_absolute_url()] + [reverse("elicitation:inbox")] * listed
+    found = [client.get(address) for address in addresses]
+    elicitation.delete()
+    assert {response.status_code for response in found} == {200}
+    return [
+        Page(
+            re.sub(
+                r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=value=")\w{64}|(?<=datetime=")[^"]+',
+                "…",
+                response.content.decode(),
+            )
+        )
+        for response in found
+    ]
+
+
+def in_message(user: User, text: str) -> Elicitation:
+    return ask(user, BUY, f"before {text} password", server=MIXED)
+
+
+def in_title(user: User, text: str) -> Elicitation:
+    return ask(
+        user,
+        schema(x={"type": "string", "title": f"before {text}"[:200]}),
+        message=SECRET,
+        server=MIXED,
+    )
+
+
+def in_description(user: User, text: str) -> Elicitation:
+    return ask(
+        user,
+        schema(x={"type": "integer", "description": f"before {text}"}),
+        message=SECRET,
+        server=MIXED,
+    )
+
+
+def in_label(user: User, text: str) -> Elicitation:
+    return ask(
+        user,
+        schema(x={"oneOf": [{"const": "a", "title": text}, {"const": "b"}]}),
+        message=SECRET,
+        server=MIXED,
+    )
+
+
+def in_value(user: User, text: str) -> Elicitation:
+    return ask(
+        user,
+        schema(x={"oneOf": [{"const": text, "title": "A"}, {"const": "b"}]}),
+        message=SECRET,
+        server=MIXED,
+    )
+
+
+def in_select(user: User, text: str) -> Elicitation:
+    return ask(
+        user, schema(x={"enum": [text, *map(str, range(20))]}), message=SECRET, server=MIXED
+    )
+
+
+def in_checkbox(user: User, text: str) -> Elicitation:
+    return ask(
+        user,
+        schema(x={"type": "array", "items": {"type": "string", "enum": [text, "b" * 20]}}),
+        message=SECRET,
+        server=MIXED,
+    )
+
+
+def in_name(user: User, text: str) -> Elicitation:
+    return ask(
+        user,
+        {"type": "object", "properties": {text: {"type": "string"}}},
+        message=SECRET,
+        server=MIXED,
+    )
+
+
+def in_format(user: User, text: str) -> Elicitation:
+    return ask(user, schema(x={"type": "string", "format": text}), message=SECRET, server=MIXED)
+
+
+# Names are checked by the call that is parked, before anything is asked.
+
+
+def in_server_name(user: User, text: str) -> Elicitation:
+    name = check_name("The server", f"{MIXED} {text}")
+    return ask(user, BUY, message=SECRET, server=name)
+
+
+def in_server_label(user: User, text: str) -> Elicitation:
+    ServerPolicy.objects.all().delete()
+    allow(label=f"{MIXED} {check_name('The label', text)}"[:64])
+    return ask(user, BUY, message=SECRET)
+
+
+def in_tool(user: User, text: str) -> Elicitation:
+    return ask(user, BUY, message=SECRET, server=MIXED, tool=check_name("The tool", text))
+
+
+def in_scope_label(user: User, text: str) -> Elicitation:
+    label = check_name("The label", text)[:64]
+    return ask(user, BUY, message=SECRET, server=MIXED, scope_label=label)
+
+
+PLACES = (
+    in_message,
+    in_title,
+    in_description,
+    in_label,
+    in_value,
+    in_select,
+    in_checkbox,
+    in_name,
+    in_format,
+    in_server_name,
+    in_server_label,
+    in_tool,
+    in_scope_label,
+)
+
+#: What the inbox shows as well.
+LISTED = (in_message, in_server_name, in_server_label, in_scope_label)
+
+
+def test_the_corpus_is_large() -> None:
+    assert len(set(HOSTILE)) == len(HOSTILE) >= 60
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_line_03_hostile_text_stays_text(
+    place: Callable[[User, str], Elicitation], client: Client, user: User
+) -> None:
+    """No element, attribute or link comes of it: the pages have the elements that they have with
+    harmless text, and what was not refused can be read in them."""
+    client.force_login(user)
+    listed = place in LISTED
+    harmless = [
+        shown.skeleton() for shown in pages_with(client, place(user, "harmless"), listed=listed)
+    ]
+    shown_here = 0
+    for text in HOSTILE:
+        try:
+            elicitation = place(user, text)
+        except ElicitationError:
+            continue
+        pages = pages_with(client, elicitation, listed=listed)
+        assert [shown.skeleton() for shown in pages] == harmless, repr(text)
+        # Names are cut.
+        assert " ".join(visible(text).split())[:20].strip() in pages[0].text, repr(text)
+        shown_here += 1
+    # Names of properties are letters, digits and three signs.
+    assert shown_here > (2 if place is in_name else 50)

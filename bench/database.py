@@ -102,7 +102,7 @@ class Bench:
     def recorded(self, runs: int) -> list[Any]:
         """Record answers, and return what is needed to take each."""
         from elicitation import store
-        from elicitation.core import FormElicitation
+        from elicitation.core import FormAnswerAction, FormElicitation
 
         found = []
         for _ in range(runs):
@@ -116,7 +116,16 @@ class Bench:
                 message="Which plan would you like?",
                 schema=self.schema,
             )
-            found.append((place, asked, place.answer_row(asked, "accept", self.answers)))
+            row = place.answer_row(
+                server=asked.server_name,
+                tool=asked.tool_name,
+                fingerprint=asked.fingerprint(),
+                action=FormAnswerAction.ACCEPT,
+                answers=self.answers,
+                number=0,
+                elicitation_id=None,
+            )
+            found.append((place, asked, row))
         return found
 
     def kept(self, runs: int) -> list[Any]:

@@ -37,7 +37,6 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "rest_framework",
     "rest_framework.authtoken",
-    "drf_spectacular",
     "elicitation",
     "project.demo",
 ]
@@ -99,12 +98,6 @@ REST_FRAMEWORK = {
         "rest_framework.authentication.TokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-}
-SPECTACULAR_SETTINGS = {
-    "TITLE": "MCP elicitation",
-    "DESCRIPTION": "Questions that MCP servers ask people, and the answers.",
-    "VERSION": "1",
 }
 
 STATIC_URL = "static/"

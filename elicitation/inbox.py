@@ -28,6 +28,7 @@ from django.db.models.functions import Coalesce
 from django.dispatch import Signal
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
+from django.views.decorators.debug import sensitive_variables
 
 from . import access
 from .conf import settings
@@ -246,6 +247,7 @@ def follow_up(elicitation: Elicitation) -> Elicitation | None:
     )
 
 
+@sensitive_variables()
 def answer(
     elicitation_id: uuid.UUID,
     answers: Mapping[str, FormAnswer],
@@ -484,6 +486,7 @@ def _expire(elicitation: Elicitation, *, via: str = Via.HOST) -> Elicitation:
     return _close(elicitation, State.EXPIRED, via=via)
 
 
+@sensitive_variables()
 def _close(
     elicitation: Elicitation,
     state: str,

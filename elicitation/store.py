@@ -18,7 +18,7 @@ import random
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -171,6 +171,19 @@ class _Statements:
     lock: str
     delete: str
     upsert: str
+    #: What has to be done to the values of some columns, by position.
+    converters: tuple[tuple[int, Any, Any], ...]
+
+    def rows(
+        self, found: Iterable[Sequence[Any]], connection: BaseDatabaseWrapper
+    ) -> Iterator[StoredFormAnswer]:
+        """Return what ``lock`` found as rows of the model."""
+        names = [field.attname for field in StoredFormAnswer._meta.concrete_fields]
+        for columns in found:
+            values = list(columns)
+            for position, convert, expression in self.converters:
+                values[position] = convert(values[position], expression, connection)
+            yield StoredFormAnswer.from_db(connection.alias, names, values)
 
     @classmethod
     @lru_cache(maxsize=128)
@@ -193,8 +206,17 @@ class _Statements:
         changes = ", ".join(newer.format(column) for column in columns if column != key)
         row = f"({', '.join(['%s'] * len(columns))})"
         values = ", ".join([row] * count)
+        converters = []
+        for position, field in enumerate(StoredFormAnswer._meta.concrete_fields):
+            column = field.cached_col
+            for convert in [
+                *connection.ops.get_db_converters(column),
+                *column.get_db_converters(connection),
+            ]:
+                converters.append((position, convert, column))
         # Nothing in them but names of our own columns.
         return cls(
+            converters=tuple(converters),
             peek=f"SELECT 1 {where} LIMIT 1",
             lock=lock,
             delete=f"DELETE {where}",
@@ -345,17 +367,14 @@ class DatabaseFormAnswerStore:
         connection = connections[alias]
         statements = _Statements.of(alias, len(keys))
         params = [_prepared_key(key, connection) for key in keys]
-        with connection.cursor() as cursor:
-            cursor.execute(statements.peek, params)
-            if cursor.fetchone() is None:
-                return None
+        rows = StoredFormAnswer.objects.using(alias)
 
         def take() -> list[StoredFormAnswer] | None:
-            rows = StoredFormAnswer.objects.using(alias)
             if connection.vendor == "sqlite":
                 lock_now(rows.filter(pk__in=keys))
             # In key order, so that two takers of the same rows never wait for each other.
-            locked = {row.pk: row for row in rows.raw(statements.lock, params)}
+            cursor.execute(statements.lock, params)
+            locked = {row.pk: row for row in statements.rows(cursor.fetchall(), connection)}
             found = [locked.get(key) for key in keys]
             taken = [
                 row
@@ -364,10 +383,9 @@ class DatabaseFormAnswerStore:
             ]
             if len(taken) < len(keys):
                 return None
-            if Collector(using=alias).can_fast_delete(rows.all()):
-                with connection.cursor() as cursor:
-                    cursor.execute(statements.delete, params)
-                    deleted = cursor.rowcount
+            if Collector(using=alias).can_fast_delete(rows):
+                cursor.execute(statements.delete, params)
+                deleted = cursor.rowcount
             else:
                 # Somebody's receivers want to know, or rows of theirs hang on it.
                 _total, by_model = rows.filter(pk__in=keys).delete()
@@ -375,7 +393,11 @@ class DatabaseFormAnswerStore:
             # The lock alone does not make us the owner: on SQLite it does nothing.
             return taken if deleted == len(keys) else None
 
-        return in_transaction(take, durable=True)
+        with connection.cursor() as cursor:
+            cursor.execute(statements.peek, params)
+            if cursor.fetchone() is None:
+                return None
+            return in_transaction(take, durable=True)
 
     def can_take(
         self, elicitations: Sequence[FormElicitation], numbers: Sequence[int] | None = None

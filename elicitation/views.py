@@ -22,6 +22,7 @@ from django.utils.functional import Promise
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from . import inbox
 from .conf import settings as app_settings
@@ -104,7 +105,9 @@ def page(
 
         # The site's own middleware is told to leave these views alone, as they do its work.
         # A transaction round the request would undo what an answer's transaction committed.
+        # Django mails what was posted where something breaks; an answer must not be in it.
         @csrf_exempt
+        @sensitive_post_parameters()
         @login_not_required
         @transaction.non_atomic_requests
         @wraps(view)
@@ -217,6 +220,7 @@ def count(request: HttpRequest) -> HttpResponse:
     return response
 
 
+@sensitive_variables()
 def _submit(request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy) -> HttpResponse:
     form = form_class()(elicitation.form_elicitation, request.POST)
     if form.is_replaced:

@@ -22,6 +22,7 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone, translation
 from django.utils.safestring import SafeString
+from django.views.debug import ExceptionReporter
 
 from elicitation import forms
 from elicitation.core import FormAnswer, FormRefusal, names_a_credential
@@ -1194,3 +1195,27 @@ def test_a_server_that_waits_is_said_to(client: Client, user: User) -> None:
     says = "The server waits for your answer until then"
     assert says in client.get(waits.get_absolute_url()).content.decode()
     assert says not in client.get(parked.get_absolute_url()).content.decode()
+
+
+def test_what_was_typed_is_in_no_error_report(
+    ada: Client, user: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Django mails the administrators what was posted, and each frame's variables."""
+
+    def fail(*args: object, **kwargs: object) -> None:
+        raise LookupError("the database is gone")
+
+    note = schema("note", note={"type": "string"})
+    question = ask(user, note)
+    monkeypatch.setattr("elicitation.inbox.in_transaction", fail)
+    ada.raise_request_exception = False
+    # Not in one piece: a report quotes the lines of this test, too.
+    typed = "-".join(("Zanzibar", "canary"))
+    response = send(ada, question, a0=typed)
+    assert response.status_code == 500
+    (record,) = [each for each in caplog.records if each.name == "django.request"]
+    assert record.exc_info
+    reporter = ExceptionReporter(record.request, *record.exc_info)  # type: ignore[attr-defined]
+    report = reporter.get_traceback_html() + reporter.get_traceback_text()
+    assert "LookupError" in report
+    assert typed not in report

@@ -16,7 +16,7 @@ PROJECTS = {
     "atomic_requests": ["any", "atomic_requests"],
     "replica": ["any", "replica"],
     "persistent": ["any", "persistent"],
-    "naive_times": ["any", "zones"],
+    "naive_times": ["naive_times", "zones"],
     "far_zone": ["any", "zones"],
 }
 if connection.vendor == "postgresql":

@@ -103,10 +103,14 @@ def test_every_setting_has_a_page_that_reads_it() -> None:
 @pytest.mark.usefixtures("disconnect")
 def test_the_receiver(user: User) -> None:
     enqueued: list[tuple[str, str]] = []
-    run("receiver", enqueue=lambda name, parked_call_id: enqueued.append((name, parked_call_id)))
+    # Kept, as a module keeps what it defines: the signal holds its receivers weakly.
+    module = run(
+        "receiver", enqueue=lambda name, parked_call_id: enqueued.append((name, parked_call_id))
+    )
     (asked,) = park(user)
     inbox.decline(asked.pk, by=user)
     assert enqueued == [("resume", str(asked.parked_call_id))]
+    assert module
 
 
 @pytest.mark.django_db(transaction=True)

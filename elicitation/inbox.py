@@ -5,7 +5,7 @@ integration) calls these functions and writes no row itself. The first to close 
 wins, whoever it is: closing is one conditional ``UPDATE`` that counts one.
 
 An answered question leaves an answer in ``store``. So does one that was declined, withdrawn
-or has expired: on the wire all three are ``decline`` (specification section 3), and the call
+or has expired: on the wire all three are ``decline`` (the person accepted nothing), and the call
 that is resumed finds one thing in one place. In our own rows they are different states.
 """
 
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Max, Q
 from django.db.models.functions import Coalesce
 from django.dispatch import Signal
 from django.utils import timezone
@@ -175,14 +175,17 @@ def recorded(parked_call_id: uuid.UUID, elicitation: FormElicitation) -> int | N
     An answer whose own request is still open belongs to that one.
     """
     answers = StoredFormAnswer.objects.using(write_alias()).of_call(parked_call_id)
-    found = answers.filter(fingerprint=elicitation.fingerprint()).values_list(
-        "number", "elicitation_id"
-    )
+    found = answers.filter(fingerprint=elicitation.fingerprint()).order_by("-recorded_at")
     rows = Elicitation.objects.using(write_alias()).of_call(parked_call_id)
-    waited_for = set(
-        rows.filter(in_call=True, expires_at__gt=timezone.now()).values_list("pk", flat=True)
+    # Nor is it an answer that nobody gave one in time to a request that is gone.
+    not_these = set(
+        rows.filter(
+            Q(in_call=True, expires_at__gt=timezone.now())
+            | Q(state__in=(State.EXPIRED, State.WITHDRAWN))
+        ).values_list("pk", flat=True)
     )
-    return next((number for number, key in found if key not in waited_for), None)
+    numbers = found.values_list("number", "elicitation_id")
+    return next((number for number, key in numbers if key not in not_these), None)
 
 
 def closed_among(elicitation_ids: Collection[uuid.UUID]) -> list[uuid.UUID]:

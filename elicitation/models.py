@@ -128,7 +128,7 @@ class ServerPolicy(models.Model):
     """An operator's decision about one server. Without a row a server may show no form."""
 
     class Policy(models.TextChoices):
-        """What a server may put in front of a person (specification section 3)."""
+        """What a server may put in front of a person (MCP 2026-07-28, client/elicitation)."""
 
         NONE = "none", _("nothing")
         URL = "url", _("addresses to open, no forms")
@@ -522,7 +522,7 @@ class StoredFormAnswerQuerySet(models.QuerySet["StoredFormAnswer"]):
 
 
 class StoredFormAnswer(models.Model):
-    """An answer a person gave, until it is taken (specification section 2.4).
+    """An answer a person gave, until it is taken.
 
     The key stands for the exact scope, call, server, tool, fingerprint and number; the parts
     are compared once more after reading, so that a collision fails closed.

@@ -329,7 +329,7 @@ def park(
         row.claimed_until = there.claimed_until
         row.asked = there.asked
         note_deliveries(deliveries or {})
-        store.record([answer for answer in unsent if answer.pk in answer_keys])
+        put_back(answer for answer in unsent if answer.pk in answer_keys)
         _note_delivery(
             (answer for answer in unsent if answer.pk not in answer_keys), Delivery.DROPPED
         )
@@ -357,6 +357,9 @@ def park(
                     respondent=call.respondent,
                 )
             waits.append(one)
+        if lease is not None and waits:
+            # It waits for a person now: whoever hears of the answer first may go on.
+            row.claimed_until = None
         row.save(using=alias, force_update=True)
         inbox.replace(row.pk, keep={one.pk for one in waits}, reason=inbox.REPLACED)
         _settle(row.pk, keep=keep)
@@ -377,14 +380,38 @@ async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
-def put_back(answers: Iterable[StoredFormAnswer]) -> None:
-    """Record again answers that were taken and certainly not read by the server."""
-    if rows := list(answers):
-        store.in_transaction(lambda: store.record(rows))
+def put_back(
+    answers: Iterable[StoredFormAnswer],
+    *,
+    lease: ParkedCall | None = None,
+    started_afresh: bool = False,
+) -> None:
+    """Record again answers that were taken and that the server cannot have acted on.
+
+    An answer that was recorded meanwhile is newer, and stays.
+
+    Args:
+        answers: The answers.
+        lease: The parked call that this process goes on with, if it does.
+        started_afresh: Whether its server has refused a state unread; noted in its row, so
+            that the server can say that only once.
+    """
+    rows = list(answers)
+
+    def put() -> None:
+        if lease is not None and started_afresh:
+            _still_claimed(lease).update(started_afresh=True)
+        if rows:
+            StoredFormAnswer.objects.using(store.write_alias()).bulk_create(
+                rows, ignore_conflicts=True
+            )
+
+    store.in_transaction(put)
 
 
 def close(
     call_key: uuid.UUID,
+    respondent_id: Any,
     *,
     deliveries: Mapping[uuid.UUID, str] | None = None,
     unsent: Iterable[StoredFormAnswer] = (),
@@ -393,16 +420,20 @@ def close(
 
     Args:
         call_key: The call.
+        respondent_id: Whose call it is; where the same call waits for somebody else by now,
+            that is left alone.
         deliveries: How it ended with questions whose answers were sent since it was parked.
         unsent: Answers that were taken and refused unread, and that nobody asks for now.
     """
 
     def close() -> None:
-        ParkedCall.objects.using(store.write_alias()).filter(pk=call_key).delete()
+        rows = ParkedCall.objects.using(store.write_alias()).filter(pk=call_key)
+        rows.filter(respondent=respondent_id).delete()
         note_deliveries(deliveries or {})
         _note_delivery(unsent, Delivery.DROPPED)
-        inbox.replace(call_key, keep=set(), reason=inbox.FINISHED)
-        _settle(call_key, keep={})
+        if not rows.exists():
+            inbox.replace(call_key, keep=set(), reason=inbox.FINISHED)
+            _settle(call_key, keep={})
 
     store.in_transaction(close)
 
@@ -423,7 +454,7 @@ def close_abandoned(since: datetime, *, limit: int = 100) -> int:
             continue
         # Looked at again now that nobody else goes on with it: it may ask anew.
         if abandoned.filter(pk=key).exists():
-            close(parked.pk)
+            close(parked.pk, parked.respondent_id)
             closed += 1
             logger.info(
                 "A parked call was closed: nobody went on with it",

@@ -4,6 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
+import django
 import environ
 
 from project.database import database_from_env
@@ -89,6 +90,10 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Questions that MCP servers ask people, and the answers.",
     "VERSION": "1",
 }
+
+if django.VERSION >= (6, 1):
+    # Its successor to EMAIL_BACKEND; to have none is deprecated there.
+    MAILERS = {"default": {"BACKEND": "django.core.mail.backends.locmem.EmailBackend"}}
 
 STATIC_URL = "static/"
 

@@ -84,7 +84,7 @@ class BoundsSerializer(serializers.Serializer[Property]):
 
 
 class QuestionSerializer(serializers.Serializer[Property]):
-    """One property of the requested schema (specification section 2.1), as it is asked."""
+    """One property of the requested schema, as it is asked (MCP 2026-07-28)."""
 
     kind = serializers.ChoiceField(("choice", "text"), source="question_kind")
     type = serializers.SerializerMethodField()

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import anyio
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 from mcp import ClientSession, MCPError
@@ -45,12 +46,13 @@ from ..core import (
 )
 from ..in_call import answer_in_call
 from ..models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer, TooLarge
-from ..parking import Call, CallInProgress, Round
+from ..parking import AnotherRespondent, Call, CallInProgress, Round
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
 
 __all__ = [
+    "AnotherRespondent",
     "CallInProgress",
     "InputNotSupported",
     "RoundLost",
@@ -69,7 +71,7 @@ Delivery = Elicitation.Delivery
 SAMPLING, ROOTS = "sampling/createMessage", "roots/list"
 
 #: A server that sends a state and asks nothing wants to be called again; first pause and
-#: longest pause in seconds, and how often in a row.
+#: longest pause in seconds, and how often in all before the call is given up.
 FIRST_PAUSE, LONGEST_PAUSE, MAX_PAUSES = 0.05, 5.0, 12
 
 #: The reason with which the SDK's servers refuse a state they cannot read (any more).
@@ -323,7 +325,7 @@ async def _claimed(parked_call_id: uuid.UUID) -> AsyncIterator[ParkedCall]:
     finally:
         keeper.cancel()
         try:
-            await parking.to_the_end(parking.arelease(claimed))
+            await _to_the_end(parking.arelease(claimed))
         except Exception as error:
             # It runs out by itself; what the call came to is worth more.
             logger.warning(
@@ -366,6 +368,7 @@ class _Run:
         self.deliveries: dict[uuid.UUID, str] = {}
         #: Whether the server was given anything since, so that its state is not the stored one.
         self.sent = False
+        self.answered = 0
         self.declined = 0
         self.pauses = 0
 
@@ -383,7 +386,7 @@ class _Run:
         except BaseException as error:
             await self._recorded(self._break_off(error))
             if self.sent and isinstance(error, Exception) and not _is_ours(error):
-                raise RoundLost(self.server, self.tool, "no valid reply") from error
+                raise RoundLost(self.server, self.tool, "broken off") from error
             raise
         if reply.is_error:
             self.deliveries = dict.fromkeys(self.deliveries, Delivery.SERVER_ERROR)
@@ -393,7 +396,7 @@ class _Run:
     async def _recorded(self, work: Coroutine[Any, Any, None]) -> None:
         """Write down how a call ended. Should that fail, what it was is worth more."""
         try:
-            await parking.to_the_end(work)
+            await _to_the_end(work)
         except Exception as error:
             logger.error(
                 "How a call ended could not be recorded",
@@ -404,20 +407,26 @@ class _Run:
         """Leave nothing half-done behind a call that did not come to its end or was parked."""
         if self.call is None:
             return
-        if isinstance(error, CallInProgress):
-            # It is another process's now: what was sent is noted, the rest is not ours.
-            await parking.anote_deliveries(self.deliveries)
-            await parking.aput_back(list(self.in_hand.values()))
-        elif self.sent or isinstance(error, FormRefusal | RoundLost | TooLarge | TooManyRounds):
+        over = self.sent or isinstance(error, FormRefusal | RoundLost | TooLarge | TooManyRounds)
+        if self.lease is not None:
+            ours = await parking.arenew(self.lease)
+        else:
+            ours = self.resumed
+        if over and ours:
             # The stored round is over: to go on from it would be to send an answer twice.
             await self._close()
-        else:
-            await parking.aput_back(list(self.in_hand.values()))
+            return
+        # Nothing was sent; or the row is not ours, and what was sent is all there is to note.
+        await parking.aput_back(
+            list(self.in_hand.values()), lease=self.lease, started_afresh=self.started_afresh
+        )
+        await parking.anote_deliveries(self.deliveries)
 
     async def _answer(self, round: Round) -> CallToolResult | Round:
         """Answer a round as a whole, or park the call in it."""
-        self.pauses = 0
         self._check_supported(round)
+        if self.answered > settings.MAX_ROUNDS:
+            raise TooManyRounds(self.server, self.tool)
         if self.call is None:
             return await self._decline(round)
         policy = await sync_to_async(ServerPolicy.objects.for_server)(self.server)
@@ -472,7 +481,7 @@ class _Run:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            await parking.to_the_end(put_back())
+            await self._recorded(put_back())
             raise
 
     async def _park(
@@ -511,11 +520,13 @@ class _Run:
         answers: Sequence[StoredFormAnswer],
     ) -> CallToolResult | Round:
         """Send the responses to a round, and judge what comes back."""
+        self.answered += 1
         try:
             reply = await self._send(round.number + 1, round, responses)
         except BaseException as error:
             if round.number == 1 and _is_unread(error) and not self.started_afresh:
                 self.started_afresh = True
+                self.declined = 0
                 self.in_hand |= {answer.pk: answer for answer in answers}
                 return await self.first_round()
             self.sent = True
@@ -539,6 +550,7 @@ class _Run:
         Returns:
             The tool's result, where the server went on without an answer.
         """
+        self.sent = True
         try:
             reply = await self._send(round.number + 1, round, _declines(round))
         except Exception as error:
@@ -568,6 +580,7 @@ class _Run:
         if self.call is not None:
             await parking.aclose(
                 self.call.key,
+                self.call.respondent.pk,
                 deliveries=self.deliveries,
                 unsent=list(self.in_hand.values()),
             )
@@ -638,6 +651,12 @@ class _Run:
     def _key(self, question: inbox.Question) -> uuid.UUID:
         assert self.call is not None
         return self.call.answers.key(question.elicitation, question.number)
+
+
+async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    # The scope keeps anyio from cancelling again at every turn of the loop.
+    with anyio.CancelScope(shield=True):
+        await parking.to_the_end(work)
 
 
 def _declines(round: Round) -> dict[str, InputResponse]:

@@ -15,13 +15,19 @@ from django.contrib.auth.models import User
 from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 from mcp import MCPError
-from mcp.types import CallToolRequestParams, CreateMessageRequest, CreateMessageRequestParams
+from mcp.types import (
+    CallToolRequestParams,
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    TextContent,
+)
 
 from elicitation import handler, inbox, parking
 from elicitation.core import FormElicitationPending, FormRefusal
 from elicitation.integrations import mcp_sdk
 from elicitation.integrations.mcp_sdk import InputNotSupported, RoundLost, TooManyRounds
-from elicitation.models import Elicitation, ParkedCall, StoredFormAnswer
+from elicitation.models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
 from tests.integration.conftest import Host
 from tests.integration.scripted import PLAN, SEATS, ScriptedServer, ask, form, said, text
 from tests.integration.test_rounds import nothing_is_left, one_round
@@ -309,3 +315,124 @@ def test_two_first_calls_for_two_people_do_not_meet(
     kinds = sorted(type(outcome).__name__ for outcome in outcomes)
     assert kinds == [parking.AnotherRespondent.__name__, FormElicitationPending.__name__]
     assert Elicitation.objects.count() == 1
+
+
+# --- What the second look found --------------------------------------------------------------
+
+
+def test_what_is_put_back_never_replaces_a_newer_answer(host_for: HostFor) -> None:
+    host = host_for(ScriptedServer(one_round))
+    pending = host.pending()
+    host.answer(pending, plan="team")
+    older = StoredFormAnswer.objects.get()
+    question = Elicitation.objects.get().form_elicitation
+    call = parking.Call.of(ParkedCall.objects.get())
+    call.answers.record_form_answer(
+        question, "accept", question.schema.answers_from_content({"plan": "solo"})
+    )
+    parking.put_back([older])
+    taken = call.answers.take_form_answer(question)
+    assert taken is not None
+    assert taken.answers["plan"].selected == ("solo",)
+
+
+def test_rounds_that_ask_no_person_come_to_an_end(host_for: HostFor) -> None:
+    async def sampling(context: Any, params: Any) -> CreateMessageResult:
+        content = TextContent(type="text", text="hi")
+        return CreateMessageResult(role="assistant", content=content, model="m")
+
+    host = host_for(server := ScriptedServer(lambda params: ask("on", s=SAMPLE)))
+    with pytest.raises(TooManyRounds):
+        host.call(sampling=sampling)
+    assert len(server.calls) == 12
+
+
+def test_a_server_says_only_once_that_it_has_not_read_though_its_fresh_call_fails(
+    host_for: HostFor,
+) -> None:
+    def tool(params: CallToolRequestParams) -> Any:
+        if params.input_responses:
+            raise MCPError(-32602, "no", {"reason": "invalid_request_state"})
+        if len(server.calls) > 1:
+            raise MCPError(-32000, "busy")
+        return ask(k=form("Which plan?", PLAN))
+
+    host = host_for(server := ScriptedServer(tool))
+    pending = host.pending()
+    host.answer(pending, plan="team")
+    with pytest.raises(MCPError):
+        host.resume(pending)
+    with pytest.raises(RoundLost):
+        host.resume(pending)
+    assert len(server.answers) == 2
+    nothing_is_left()
+
+
+def test_a_refused_call_leaves_the_same_call_of_somebody_else_alone(
+    host_for: HostFor, user: User, other_user: User
+) -> None:
+    secret = {"type": "object", "properties": {"api_key": {"type": "string"}}}
+    server = ScriptedServer(one_round)
+    host = host_for(server)
+    pending = host.pending(call="c")
+    call = parking.Call(
+        scope="conversation-1",
+        server="shop",
+        tool="tool",
+        arguments=None,
+        respondent=other_user,
+        id="c",
+    )
+    server.tool = lambda params: _done(params, k=form("Key?", secret))
+
+    async def late() -> None:
+        # Made before the other one was parked: it finds nothing there.
+        async with server.connect() as session:
+            run = mcp_sdk._Run(session, "shop", "tool", None, None, None, call=call)
+            with pytest.raises(FormRefusal):
+                await run.through(await run.first_round())
+
+    async_to_sync(late)()
+    server.tool = one_round
+    host.answer(pending, plan="team")
+    assert said(host.resume(pending)) == "{'plan': 'team'}"
+
+
+def test_a_decline_that_was_cancelled_was_sent_all_the_same(host_for: HostFor) -> None:
+    async def tool(params: CallToolRequestParams) -> Any:
+        if params.input_responses:
+            await asyncio.sleep(30)
+        return ask(k=form("Which plan?", PLAN))
+
+    host = host_for(server := ScriptedServer(tool))
+    pending = host.pending()
+    host.answer(pending, plan="team")
+    ServerPolicy.objects.update(policy="none")
+
+    async def give_up() -> None:
+        async with server.connect() as session:
+            with anyio.move_on_after(1):
+                await mcp_sdk.resume(session, pending.parked_call_id)
+
+    async_to_sync(give_up)()
+    assert server.answers == [("decline", None)]
+    nothing_is_left()
+
+
+def test_who_hears_of_an_answer_first_may_go_on_with_a_call_that_was_parked_again(
+    host_for: HostFor,
+) -> None:
+    host = host_for(ScriptedServer(one_round))
+    pending = host.pending()
+    host.answer(pending, plan="team")
+    StoredFormAnswer.objects.update(expires_at=timezone.now())
+    claimed = parking.claim(pending.parked_call_id)
+    call, stored = parking.Call.of(claimed), parking.Round.of(claimed)
+    questions = handler.read_questions(
+        stored.requests,
+        server="shop",
+        tool="tool",
+        policy=ServerPolicy.objects.for_server("shop"),
+    )
+    assert parking.park(call, stored, questions, resumed=True, lease=claimed)
+    assert parking.claim(pending.parked_call_id)

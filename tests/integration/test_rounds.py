@@ -285,7 +285,7 @@ def test_an_answer_that_expired_unsent_is_asked_again(host_for: HostFor) -> None
 
 
 class TestStates:
-    """Servers forget their states, people take their time (specification section 3)."""
+    """Servers forget their states, people take their time."""
 
     def test_a_young_first_round_is_retried_as_stored(self, host_for: HostFor) -> None:
         host = host_for(server := ScriptedServer(one_round))

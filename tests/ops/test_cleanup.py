@@ -55,7 +55,11 @@ def everything(user: User) -> dict[str, Elicitation]:
     past = timezone.now() - timedelta(seconds=1)
     StoredFormAnswer.objects.filter(elicitation_id=made["unused"].pk).update(expires_at=past)
     age(made["abandoned"], closed_at=8 * DAY)
-    parking.close(made["old"].parked_call_id, deliveries={made["old"].pk: "delivered"})
+    parking.close(
+        made["old"].parked_call_id,
+        made["old"].respondent_id,
+        deliveries={made["old"].pk: "delivered"},
+    )
     age(made["old"], closed_at=91 * DAY)
     month = timezone.now() - timedelta(days=8)
     ParkedCall.objects.filter(pk=made["abandoned"].parked_call_id).update(received_at=month)

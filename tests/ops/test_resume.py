@@ -169,7 +169,9 @@ def test_a_call_that_was_given_up_can_still_be_resumed(lost: Lost, user: User) -
     assert inbox.resend_due().given_up == 1
     # The host takes it up after all: the answer is still there, and is sent.
     assert StoredFormAnswer.objects.all().delete()[0] == 1
-    parking.close(question.parked_call_id, deliveries={question.pk: "delivered"})
+    parking.close(
+        question.parked_call_id, question.respondent_id, deliveries={question.pk: "delivered"}
+    )
     question.refresh_from_db()
     assert question.delivery == "delivered"
 

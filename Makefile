@@ -15,7 +15,7 @@ DEV_STAMP := $(VENV)/.installed-dev
 SOURCES := bench elicitation project tests manage.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench torture soak screenshots clean
+.PHONY: help demo test lint format bench torture soak messages screenshots clean
 
 help: ## print this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+): .*## (.*)/  make \1|\2/' \
@@ -61,7 +61,7 @@ screenshots: $(DEV_STAMP) ## take the pictures of the documentation anew (needs 
 clean: ## remove the environment, the demo's database and what tests and tools left
 	rm -rf $(VENV) .venv-newest .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
 		.ruff_cache .schemathesis build dist htmlcov node_modules reports staticfiles test-results \
-		db.sqlite3 db.sqlite3-shm db.sqlite3-wal
+		db.sqlite3 db.sqlite3-shm db.sqlite3-wal .secret_key
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pip and not python, which is there even where the venv failed half-way for want of ensurepip.

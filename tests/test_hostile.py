@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from django.urls import reverse
 
+from elicitation import notify
 from elicitation.core import ElicitationError
 from elicitation.models import Elicitation, ServerPolicy, check_name
 from elicitation.untrusted import visible
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from django.contrib.auth.models import User
+    from django.core.mail import EmailMultiAlternatives
     from django.test import Client
+    from pytest_django.fixtures import SettingsWrapper
 
 pytestmark = pytest.mark.django_db
 
@@ -187,3 +190,72 @@ def test_line_03_hostile_text_stays_text(
         shown_here += 1
     # Names of properties are letters, digits and three signs.
     assert shown_here > (2 if place is in_name else 50)
+
+
+# --- In the admin, and in e-mail -------------------------------------------------------------
+
+
+def structure(shown: Page) -> list[tuple[str, tuple[str, ...]]]:
+    """Every element with the names of its attributes; each link stays on this site."""
+    for element in shown.elements:
+        for name in ("href", "src", "action"):
+            assert element.attrs.get(name, "/").startswith(("/", "?", "#", ".")), element
+    return [(element.tag, tuple(sorted(element.attrs))) for element in shown.elements]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_hostile_text_stays_text_in_the_admin(
+    place: Callable[[User, str], Elicitation], admin_client: Client, user: User
+) -> None:
+    def shown(elicitation: Elicitation) -> list[Page]:
+        base = "admin:elicitation_elicitation_"
+        addresses = [reverse(f"{base}changelist"), reverse(f"{base}change", args=[elicitation.pk])]
+        found = [admin_client.get(address) for address in addresses]
+        elicitation.delete()
+        assert {response.status_code for response in found} == {200}
+        return [Page(response.content.decode()) for response in found]
+
+    harmless = [structure(page) for page in shown(place(user, "harmless"))]
+    shown_here = 0
+    for text in HOSTILE:
+        try:
+            elicitation = place(user, text)
+        except ElicitationError:
+            continue
+        assert [structure(page) for page in shown(elicitation)] == harmless, repr(text)
+        shown_here += 1
+    assert shown_here > (2 if place is in_name else 50)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_hostile_text_is_not_in_an_e_mail(
+    place: Callable[[User, str], Elicitation],
+    user: User,
+    settings: SettingsWrapper,
+    mailoutbox: list[EmailMultiAlternatives],
+) -> None:
+    """It has the operator's label and a link; the label is text, and nothing else is there."""
+    settings.ELICITATION_BASE_URL = "https://site.test"
+
+    def sent(elicitation: Elicitation) -> tuple[str, str, Page]:
+        assert notify.send_email(elicitation.pk)
+        message = mailoutbox.pop()
+        ((html, _kind),) = message.alternatives  # type: ignore[misc]
+        address = elicitation.get_absolute_url()
+        elicitation.delete()
+        texts = (f"{message.subject}\n{message.body}", str(html))
+        plain, marked_up = (text.replace(address, "…") for text in texts)
+        return plain, marked_up, Page(marked_up)
+
+    plain, plain_html, page = sent(place(user, "harmless"))
+    skeleton = page.skeleton()
+    is_label = place in (in_server_name, in_server_label)
+    for text in HOSTILE:
+        try:
+            elicitation = place(user, text)
+        except ElicitationError:
+            continue
+        body, html, page = sent(elicitation)
+        assert page.skeleton() == skeleton, repr(text)
+        if not is_label:
+            assert (body, html) == (plain, plain_html), repr(text)

@@ -92,8 +92,8 @@ SPECTACULAR_SETTINGS = {
 }
 
 if django.VERSION >= (6, 1):
-    # Its successor to EMAIL_BACKEND; to have none is deprecated there.
-    MAILERS = {"default": {"BACKEND": "django.core.mail.backends.locmem.EmailBackend"}}
+    # The successor of EMAIL_BACKEND, and to have none is deprecated. Tests send to memory anyway.
+    MAILERS = {"default": {"BACKEND": "django.core.mail.backends.smtp.EmailBackend"}}
 
 STATIC_URL = "static/"
 

@@ -329,7 +329,7 @@ def park(
         row.claimed_until = there.claimed_until
         row.asked = there.asked
         note_deliveries(deliveries or {})
-        put_back(answer for answer in unsent if answer.pk in answer_keys)
+        _record_unless_newer([answer for answer in unsent if answer.pk in answer_keys])
         _note_delivery(
             (answer for answer in unsent if answer.pk not in answer_keys), Delivery.DROPPED
         )
@@ -401,12 +401,15 @@ def put_back(
     def put() -> None:
         if lease is not None and started_afresh:
             _still_claimed(lease).update(started_afresh=True)
-        if rows:
-            StoredFormAnswer.objects.using(store.write_alias()).bulk_create(
-                rows, ignore_conflicts=True
-            )
+        _record_unless_newer(rows)
 
-    store.in_transaction(put)
+    if rows or started_afresh:
+        store.in_transaction(put)
+
+
+def _record_unless_newer(rows: Sequence[StoredFormAnswer]) -> None:
+    # What is there under the same key was recorded after these were taken.
+    StoredFormAnswer.objects.using(store.write_alias()).bulk_create(rows, ignore_conflicts=True)
 
 
 def close(

@@ -17,7 +17,7 @@ from tests.hostile import HOSTILE
 from tests.reading_html import Page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from django.contrib.auth.models import User
     from django.core.mail import EmailMultiAlternatives
@@ -162,6 +162,18 @@ PLACES = (
 LISTED = (in_message, in_server_name, in_server_label, in_scope_label)
 
 
+def asked_with_hostile_text(
+    place: Callable[[User, str], Elicitation], user: User
+) -> Iterator[tuple[str, Elicitation]]:
+    """Ask with each text in this place; what is refused is not shown, and left out."""
+    for text in HOSTILE:
+        try:
+            elicitation = place(user, text)
+        except ElicitationError:
+            continue
+        yield text, elicitation
+
+
 def test_the_corpus_is_large() -> None:
     assert len(set(HOSTILE)) == len(HOSTILE) >= 60
 
@@ -178,11 +190,7 @@ def test_line_03_hostile_text_stays_text(
         shown.skeleton() for shown in pages_with(client, place(user, "harmless"), listed=listed)
     ]
     shown_here = 0
-    for text in HOSTILE:
-        try:
-            elicitation = place(user, text)
-        except ElicitationError:
-            continue
+    for text, elicitation in asked_with_hostile_text(place, user):
         pages = pages_with(client, elicitation, listed=listed)
         assert [shown.skeleton() for shown in pages] == harmless, repr(text)
         # Names are cut.
@@ -217,11 +225,7 @@ def test_hostile_text_stays_text_in_the_admin(
 
     harmless = [structure(page) for page in shown(place(user, "harmless"))]
     shown_here = 0
-    for text in HOSTILE:
-        try:
-            elicitation = place(user, text)
-        except ElicitationError:
-            continue
+    for text, elicitation in asked_with_hostile_text(place, user):
         assert [structure(page) for page in shown(elicitation)] == harmless, repr(text)
         shown_here += 1
     assert shown_here > (2 if place is in_name else 50)
@@ -250,11 +254,7 @@ def test_hostile_text_is_not_in_an_e_mail(
     plain, plain_html, page = sent(place(user, "harmless"))
     skeleton = page.skeleton()
     is_label = place in (in_server_name, in_server_label)
-    for text in HOSTILE:
-        try:
-            elicitation = place(user, text)
-        except ElicitationError:
-            continue
+    for text, elicitation in asked_with_hostile_text(place, user):
         body, html, page = sent(elicitation)
         assert page.skeleton() == skeleton, repr(text)
         if not is_label:

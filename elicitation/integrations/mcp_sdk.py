@@ -23,6 +23,7 @@ from mcp.client.session import (
     ListRootsFnT,
     SamplingFnT,
 )
+from mcp.shared.dispatcher import CallOptions
 from mcp.types import (
     CallToolResult,
     CreateMessageRequest,
@@ -598,6 +599,8 @@ class _Run:
             Schema: The reply is no reply that MCP has.
         """
         received_at = timezone.now()
+        if round is not None:
+            _OwnIds.give(self.session)
         try:
             reply = await self.session.call_tool(
                 self.tool,
@@ -651,6 +654,36 @@ class _Run:
     def _key(self, question: inbox.Question) -> uuid.UUID:
         assert self.call is not None
         return self.call.answers.key(question.elicitation, question.number)
+
+
+class _OwnIds:
+    """A session's dispatcher, whose requests have ids that no other connection's have.
+
+    A retry MUST have another JSON-RPC id than the request it retries (MCP 2026-07-28,
+    basic/patterns/mrtr), which was sent over another connection; the SDK counts from 1 in each.
+    Its dispatchers take an id, but ``ClientSession.call_tool`` hands none on.
+    """
+
+    def __init__(self, dispatcher: Any) -> None:
+        self._dispatcher = dispatcher
+
+    @classmethod
+    def give(cls, session: ClientSession) -> None:
+        """Let the requests that follow in this session have such ids."""
+        if not isinstance(session._dispatcher, cls):
+            session._dispatcher = cls(session._dispatcher)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dispatcher, name)
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        own: CallOptions = {"request_id": str(uuid.uuid4())}
+        reply: dict[str, Any] = await self._dispatcher.send_raw_request(
+            method, params, own | (opts or {})
+        )
+        return reply
 
 
 async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:

@@ -29,7 +29,8 @@ def _note(ctx: Context) -> dict[str, Any]:
         if isinstance(result, ElicitResult)
     }
     with LOG.open("a") as log:
-        log.write(json.dumps({"state": ctx.request_state, "answers": answers}) + "\n")
+        seen = {"id": ctx.request_id, "state": ctx.request_state, "answers": answers}
+        log.write(json.dumps(seen) + "\n")
     return answers
 
 

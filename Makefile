@@ -12,10 +12,11 @@ TORTURE ?=
 BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
+SUITES_STAMP := $(VENV)/.installed-suites
 SOURCES := bench elicitation project tests manage.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench torture soak messages screenshots clean
+.PHONY: help demo test lint format conformance bench torture soak messages screenshots clean
 
 help: ## print this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+): .*## (.*)/  make \1|\2/' \
@@ -41,6 +42,9 @@ format: $(DEV_STAMP) ## put the code in the project's style
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
+conformance: $(SUITES_STAMP) ## run MCP's conformance suite, and the test servers that MCP publishes
+	$(BIN)/python -m pytest -m conformance tests/conformance
+
 bench: $(DEV_STAMP) ## measure what everything costs beside its floor (BENCH="--check --write")
 	$(BIN)/python -m bench $(BENCH)
 
@@ -60,7 +64,7 @@ screenshots: $(DEV_STAMP) ## take the pictures of the documentation anew (needs 
 
 clean: ## remove the environment, the demo's database and what tests and tools left
 	rm -rf $(VENV) .venv-newest .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
-		.ruff_cache .schemathesis build dist htmlcov node_modules reports staticfiles test-results \
+		.ruff_cache .schemathesis .suites build dist htmlcov node_modules reports staticfiles test-results \
 		db.sqlite3 db.sqlite3-shm db.sqlite3-wal .secret_key
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -78,4 +82,9 @@ $(RUN_STAMP): requirements.txt | $(BIN)/pip
 
 $(DEV_STAMP): requirements.txt requirements-dev.txt | $(BIN)/pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+$(SUITES_STAMP): requirements-conformance.txt tests/conformance/packages.py | $(DEV_STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-conformance.txt
+	$(BIN)/python -m tests.conformance.packages
 	@touch $@

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.person import Person, site
 from tests.processes import BASE_DIR, WAIT_SECONDS, answers, free_port, wait_until
 
 if TYPE_CHECKING:
@@ -40,6 +41,21 @@ def mcp_url() -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(WAIT_SECONDS)
+
+
+@pytest.fixture(scope="session")
+def site_address(django_db_setup: None) -> Iterator[str]:
+    """Where the site is: a process of its own, on the database of the tests."""
+    with site() as address:
+        yield address
+
+
+@pytest.fixture
+def person(transactional_db: None, user: "User", site_address: str) -> Person:
+    """Ada, who has signed in."""
+    person = Person(site_address)
+    person.sign_in("ada", "pw")
+    return person
 
 
 @pytest.fixture

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from mcp.types import CallToolResult, TextContent
+
+from elicitation.models import ParkedCall, ServerPolicy, StoredFormAnswer
+from tests.asking import allow
+from tests.host import SERVER, Host
+from tests.person import Person, Typed
+from tests.processes import BASE_DIR, WAIT_SECONDS, answers, free_port, wait_until
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+#: What the person does with one question: what is typed, by its title; ``None`` declines.
+Answer = Mapping[str, Typed] | None
+
+
+@contextmanager
+def serving(*command: str, **environment: str) -> Iterator[str]:
+    """Run a server that takes its port where ``PORT`` stands; give its address."""
+    port = str(free_port())
+    server = subprocess.Popen(
+        [part.replace("PORT", port) for part in command],
+        cwd=BASE_DIR,
+        env=os.environ
+        | {name: value.replace("PORT", port) for name, value in environment.items()},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until(lambda: server.poll() is not None or answers(int(port)), command[-1])
+        assert server.poll() is None, f"{command} has stopped"
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        server.kill()
+        server.wait(WAIT_SECONDS)
+
+
+class Driver:
+    """Calls tools of somebody else's server while a person answers on the pages."""
+
+    def __init__(self, person: Person, user: User) -> None:
+        self.person = person
+        self.user = user
+
+    def __call__(
+        self,
+        target: Any,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        does: Sequence[Answer],
+        mode: str = "auto",
+    ) -> CallToolResult:
+        """Call a tool whose questions are answered in turn; return its result."""
+
+        async def both() -> CallToolResult:
+            host = Host(target, self.user, mode)
+            call = asyncio.create_task(host.through(tool, arguments))
+            await asyncio.gather(call, asyncio.to_thread(self.act, does, call))
+            return call.result()
+
+        result = async_to_sync(both)()
+        assert self.person.waiting() == []
+        assert not ParkedCall.objects.exists()
+        assert not StoredFormAnswer.objects.exists()
+        return result
+
+    def act(self, does: Sequence[Answer], call: asyncio.Task[CallToolResult]) -> None:
+        """Answer what is asked, one question after the other."""
+        for answer in does:
+            wait_until(lambda: call.done() or self.person.waiting(), "a question")
+            assert not call.done(), f"the tool has not asked, but returned {call.result()}"
+            (address,) = self.person.waiting()
+            if answer is None:
+                self.person.decline(address)
+            else:
+                self.person.answer(address, answer)
+
+
+@pytest.fixture
+def policy(transactional_db: None) -> ServerPolicy:
+    return allow(SERVER)
+
+
+@pytest.fixture
+def drive(
+    person: Person,
+    policy: ServerPolicy,
+    user: User,
+    settings: Any,
+) -> Callable[..., CallToolResult]:
+    settings.ELICITATION_POLL_INTERVAL = timedelta(milliseconds=50)
+    return Driver(person, user)
+
+
+def texts(result: CallToolResult) -> list[str]:
+    """Return the texts of a result."""
+    assert not result.is_error
+    return [block.text for block in result.content if isinstance(block, TextContent)]

@@ -7,14 +7,21 @@ over a connection of its own once its questions are closed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import mcp
-from mcp.types import CallToolResult
+from mcp.client.session import ListRootsFnT, SamplingFnT
+from mcp.types import (
+    CallToolResult,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ListRootsResult,
+    TextContent,
+)
 
-from elicitation.core import FormElicitationPending
+from elicitation.core import ElicitationError, FormElicitationPending
 from elicitation.integrations.mcp_sdk import (
     aclient_options,
     call_tool,
@@ -31,6 +38,17 @@ SERVER = "published"
 SCOPE = "conversation"
 
 
+async def sample(context: object, params: CreateMessageRequestParams) -> CreateMessageResult:
+    """Answer for a model that has one thing to say."""
+    said = TextContent(type="text", text="Hello.")
+    return CreateMessageResult(role="assistant", content=said, model="none")
+
+
+async def no_roots(context: object) -> ListRootsResult:
+    """Answer that there are no roots."""
+    return ListRootsResult(roots=[])
+
+
 class Host:
     """Calls the tools of one server for one person.
 
@@ -38,45 +56,76 @@ class Host:
         target: Where the server is: what ``mcp.Client`` takes.
         user: Who is asked.
         mode: The era that is spoken: what ``mcp.Client`` takes.
+        sampling: What answers a server that wants a model, if anything does.
+        roots: What answers a server that wants to know roots, likewise.
     """
 
-    def __init__(self, target: Any, user: User, mode: str = "auto") -> None:
+    def __init__(
+        self,
+        target: Any,
+        user: User,
+        mode: str = "auto",
+        sampling: SamplingFnT | None = None,
+        roots: ListRootsFnT | None = None,
+    ) -> None:
         self.target = target
         self.user = user
         self.mode = mode
+        self.sampling = sampling
+        self.roots = roots
 
-    async def client(self, tool: str = "", **options: Any) -> mcp.Client:
+    async def client(self, tool: str = "") -> mcp.Client:
         """Return a connection of its own, in which a tool is called."""
         callback = elicitation_callback(SERVER, tool, SCOPE, self.user)
-        asked = await aclient_options(SERVER, callback=callback)
-        return mcp.Client(self.target, mode=self.mode, **asked, **options)
+        return mcp.Client(
+            self.target,
+            mode=self.mode,
+            sampling_callback=self.sampling,
+            list_roots_callback=self.roots,
+            **await aclient_options(SERVER, callback=callback),
+        )
 
     async def call(
         self, tool: str, arguments: Mapping[str, Any] | None = None
     ) -> CallToolResult | UUID:
         """Call a tool; return the call's id where it was parked."""
-        async with await self.client(tool) as client:
-            try:
-                return await call_tool(
-                    client.session,
-                    server=SERVER,
-                    tool=tool,
-                    arguments=arguments or {},
-                    scope=SCOPE,
-                    respondent=self.user,
-                )
-            except FormElicitationPending as pending:
-                return pending.parked_call_id
+        return await self._connected(
+            tool,
+            lambda session: call_tool(
+                session,
+                server=SERVER,
+                tool=tool,
+                arguments=arguments or {},
+                scope=SCOPE,
+                respondent=self.user,
+                sampling=self.sampling,
+                roots=self.roots,
+            ),
+        )
 
     async def go_on(self, parked_call_id: UUID) -> CallToolResult | UUID:
         """Go on with a call once its questions are closed; return its id where it asks again."""
         while await Elicitation.objects.pending().of_call(parked_call_id).aexists():
             await asyncio.sleep(0.05)
-        async with await self.client() as client:
+        return await self._connected(
+            "",
+            lambda session: resume(
+                session, parked_call_id, sampling=self.sampling, roots=self.roots
+            ),
+        )
+
+    async def _connected(
+        self, tool: str, work: Callable[[mcp.ClientSession], Awaitable[CallToolResult]]
+    ) -> CallToolResult | UUID:
+        async with await self.client(tool) as client:
+            # Caught in here: leaving the client with an exception wraps it in a group.
             try:
-                return await resume(client.session, parked_call_id)
+                return await work(client.session)
             except FormElicitationPending as pending:
                 return pending.parked_call_id
+            except ElicitationError as error:
+                refused = error
+        raise refused
 
     async def through(
         self, tool: str, arguments: Mapping[str, Any] | None = None

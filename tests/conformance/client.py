@@ -17,14 +17,8 @@ if __name__ == "__main__":
     use_test_database()
 
 from django.contrib.auth.models import User
-from mcp.types import (
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    ListRootsResult,
-    TextContent,
-)
 
-from tests.host import Host
+from tests.host import Host, no_roots, sample
 
 
 async def in_the_middle_of_a_call(host: Host) -> None:
@@ -44,16 +38,8 @@ async def in_rounds(host: Host) -> None:
 
 async def declared(host: Host) -> None:
     """What a host declares that can sample and has roots, too."""
-
-    async def sample(context: object, params: CreateMessageRequestParams) -> CreateMessageResult:
-        return CreateMessageResult(
-            role="assistant", content=TextContent(type="text", text="?"), model="none"
-        )
-
-    async def roots(context: object) -> ListRootsResult:
-        return ListRootsResult(roots=[])
-
-    async with await host.client(sampling_callback=sample, list_roots_callback=roots) as client:
+    host.sampling, host.roots = sample, no_roots
+    async with await host.client() as client:
         await client.list_tools()
 
 

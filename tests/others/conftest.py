@@ -41,7 +41,7 @@ def serving(*command: str, **environment: str) -> Iterator[str]:
     try:
         wait_until(lambda: server.poll() is not None or answers(int(port)), command[-1])
         assert server.poll() is None, f"{command} has stopped"
-        yield f"http://127.0.0.1:{port}/mcp"
+        yield f"http://127.0.0.1:{port}"
     finally:
         server.kill()
         server.wait(WAIT_SECONDS)
@@ -61,12 +61,15 @@ class Driver:
         arguments: Mapping[str, Any] | None = None,
         *,
         does: Sequence[Answer],
-        mode: str = "auto",
+        **options: Any,
     ) -> CallToolResult:
-        """Call a tool whose questions are answered in turn; return its result."""
+        """Call a tool whose questions are answered in turn; return its result.
+
+        ``options`` are those of the host.
+        """
 
         async def both() -> CallToolResult:
-            host = Host(target, self.user, mode)
+            host = Host(target, self.user, **options)
             call = asyncio.create_task(host.through(tool, arguments))
             await asyncio.gather(call, asyncio.to_thread(self.act, does, call))
             return call.result()

@@ -53,7 +53,7 @@ def everything(request: pytest.FixtureRequest) -> Iterator[Any]:
         yield StdioServerParameters(command=node(), args=command)
     else:
         with serving(node(), *command, PORT="PORT") as url:
-            yield url
+            yield f"{url}/mcp"
 
 
 def told(result: CallToolResult) -> dict[str, Any]:

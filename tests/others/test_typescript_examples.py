@@ -23,13 +23,13 @@ EXAMPLES = TYPESCRIPT_SDK / "esm" / "examples" / "server"
 @pytest.fixture(scope="module")
 def forms() -> Iterator[str]:
     with serving(node(), str(EXAMPLES / "elicitationFormExample.js"), PORT="PORT") as url:
-        yield url
+        yield f"{url}/mcp"
 
 
 @pytest.fixture(scope="module")
 def simple() -> Iterator[str]:
     with serving(node(), str(EXAMPLES / "simpleStreamableHttp.js"), MCP_PORT="PORT") as url:
-        yield url
+        yield f"{url}/mcp"
 
 
 def content(text: str) -> Any:

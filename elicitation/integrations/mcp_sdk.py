@@ -599,8 +599,7 @@ class _Run:
             Schema: The reply is no reply that MCP has.
         """
         received_at = timezone.now()
-        if round is not None:
-            _OwnIds.give(self.session)
+        _Dispatcher.install(self.session)
         try:
             reply = await self.session.call_tool(
                 self.tool,
@@ -656,20 +655,22 @@ class _Run:
         return self.call.answers.key(question.elicitation, question.number)
 
 
-class _OwnIds:
-    """A session's dispatcher, whose requests have ids that no other connection's have.
+class _Dispatcher:
+    """A session's dispatcher, with two rules of MCP 2026-07-28 that the SDK 2.3 does not keep.
 
-    A retry MUST have another JSON-RPC id than the request it retries (MCP 2026-07-28,
-    basic/patterns/mrtr), which was sent over another connection; the SDK counts from 1 in each.
-    Its dispatchers take an id, but ``ClientSession.call_tool`` hands none on.
+    A retry MUST have another JSON-RPC id than the request it retries (basic/patterns/mrtr). That
+    was sent over another connection, and in each the SDK counts from 1.
+
+    A result that does not say its ``resultType`` MUST be read as a complete one (basic). The SDK
+    refuses it: the tool has run, and its result would be lost.
     """
 
     def __init__(self, dispatcher: Any) -> None:
         self._dispatcher = dispatcher
 
     @classmethod
-    def give(cls, session: ClientSession) -> None:
-        """Let the requests that follow in this session have such ids."""
+    def install(cls, session: ClientSession) -> None:
+        """Let the requests that follow in this session keep these rules."""
         if not isinstance(session._dispatcher, cls):
             session._dispatcher = cls(session._dispatcher)
 
@@ -683,7 +684,7 @@ class _OwnIds:
         reply: dict[str, Any] = await self._dispatcher.send_raw_request(
             method, params, own | (opts or {})
         )
-        return reply
+        return {"resultType": "complete"} | reply
 
 
 async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:

@@ -17,6 +17,7 @@ from mcp.types import (
     CallToolResult,
     CreateMessageRequestParams,
     CreateMessageResult,
+    GetPromptResult,
     ListRootsResult,
     TextContent,
 )
@@ -135,3 +136,8 @@ class Host:
         while isinstance(outcome, UUID):
             outcome = await self.go_on(outcome)
         return outcome
+
+    async def prompt(self, name: str) -> GetPromptResult:
+        """Get a prompt. Only tool calls are parked: what its server asks is waited for."""
+        async with await self.client(name) as client:
+            return await client.get_prompt(name)

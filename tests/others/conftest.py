@@ -3,10 +3,10 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -21,6 +21,7 @@ from tests.processes import BASE_DIR, WAIT_SECONDS, answers, free_port, wait_unt
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
+T = TypeVar("T")
 #: What the person does with one question: what is typed, by its title; ``None`` declines.
 Answer = Mapping[str, Typed] | None
 
@@ -67,12 +68,16 @@ class Driver:
 
         ``options`` are those of the host.
         """
+        host = Host(target, self.user, **options)
+        return self.meanwhile(host.through(tool, arguments), does=does)
 
-        async def both() -> CallToolResult:
-            host = Host(target, self.user, **options)
-            call = asyncio.create_task(host.through(tool, arguments))
-            await asyncio.gather(call, asyncio.to_thread(self.act, does, call))
-            return call.result()
+    def meanwhile(self, work: Coroutine[Any, Any, T], *, does: Sequence[Answer]) -> T:
+        """Answer in turn what is asked while a host works; return what that comes to."""
+
+        async def both() -> T:
+            task = asyncio.create_task(work)
+            await asyncio.gather(task, asyncio.to_thread(self.act, does, task))
+            return task.result()
 
         result = async_to_sync(both)()
         assert self.person.waiting() == []
@@ -80,11 +85,11 @@ class Driver:
         assert not StoredFormAnswer.objects.exists()
         return result
 
-    def act(self, does: Sequence[Answer], call: asyncio.Task[CallToolResult]) -> None:
+    def act(self, does: Sequence[Answer], work: asyncio.Task[Any]) -> None:
         """Answer what is asked, one question after the other."""
         for answer in does:
-            wait_until(lambda: call.done() or self.person.waiting(), "a question")
-            assert not call.done(), f"the tool has not asked, but returned {call.result()}"
+            wait_until(lambda: work.done() or self.person.waiting(), "a question")
+            assert not work.done(), f"nothing was asked, but {work.result()}"
             (address,) = self.person.waiting()
             if answer is None:
                 self.person.decline(address)
@@ -103,7 +108,7 @@ def drive(
     policy: ServerPolicy,
     user: User,
     settings: Any,
-) -> Callable[..., CallToolResult]:
+) -> Driver:
     settings.ELICITATION_POLL_INTERVAL = timedelta(milliseconds=50)
     return Driver(person, user)
 

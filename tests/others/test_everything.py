@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from mcp import StdioServerParameters
 from mcp.types import CallToolResult
 
 from elicitation.models import ServerPolicy
 from tests.conformance.packages import EVERYTHING, node
-from tests.others.conftest import serving, texts
+from tests.host import Host
+from tests.others.conftest import Driver, serving, texts
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
 
 pytestmark = pytest.mark.conformance
-
-Drive = Callable[..., CallToolResult]
 
 TOOL = "trigger-elicitation-request"
 #: What the person types into each field, and what arrives.
@@ -62,26 +65,26 @@ def told(result: CallToolResult) -> dict[str, Any]:
     return json.loads(raw)  # type: ignore[no-any-return]
 
 
-def test_every_field_arrives_as_it_was_typed(everything: Any, drive: Drive) -> None:
+def test_every_field_arrives_as_it_was_typed(everything: Any, drive: Driver) -> None:
     result = drive(everything, TOOL, does=[{title: typed for title, (typed, _) in TYPED.items()}])
     content = {name: value for _, sent in TYPED.values() for name, value in sent.items()}
     assert told(result) == {"action": "accept", "content": content}
     assert "✅ User provided the requested information!" in texts(result)
 
 
-def test_what_is_left_blank_is_left_out(everything: Any, drive: Drive) -> None:
+def test_what_is_left_blank_is_left_out(everything: Any, drive: Driver) -> None:
     result = drive(everything, TOOL, does=[{"String": "Ada"}])
     assert told(result) == {"action": "accept", "content": {"name": "Ada"}}
 
 
-def test_a_decline_says_nothing_else(everything: Any, drive: Drive) -> None:
+def test_a_decline_says_nothing_else(everything: Any, drive: Driver) -> None:
     result = drive(everything, TOOL, does=[None])
     assert told(result) == {"action": "decline"}
     assert "❌ User declined to provide the requested information." in texts(result)
 
 
 def test_the_defaults_are_sent_where_the_operator_has_them_filled_in(
-    everything: Any, drive: Drive, policy: ServerPolicy
+    everything: Any, drive: Driver, policy: ServerPolicy
 ) -> None:
     policy.prefill = True
     policy.save()
@@ -97,3 +100,17 @@ def test_the_defaults_are_sent_where_the_operator_has_them_filled_in(
         "titledMultipleSelectEnum": ["fish-1"],
         "legacyTitledEnum": "pet-1",
     }
+
+
+@pytest.mark.parametrize("policy_is", list(ServerPolicy.Policy))
+def test_the_tool_is_there_only_where_somebody_can_be_asked(
+    everything: Any, policy: ServerPolicy, user: User, policy_is: str
+) -> None:
+    policy.policy = policy_is
+    policy.save()
+
+    async def offered() -> list[str]:
+        async with await Host(everything, user).client() as client:
+            return [tool.name for tool in (await client.list_tools()).tools]
+
+    assert (TOOL in async_to_sync(offered)()) == (policy_is != ServerPolicy.Policy.NONE)

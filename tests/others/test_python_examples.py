@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from mcp.types import CallToolResult
 
 from elicitation.integrations.mcp_sdk import TooManyRounds
-from tests.host import no_roots, sample
-from tests.others.conftest import Answer, serving, texts
+from tests.host import Host, no_roots, sample
+from tests.others.conftest import Answer, Driver, serving, texts
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
 
 pytestmark = pytest.mark.conformance
-
-Drive = Callable[..., CallToolResult]
 
 MODERN, LEGACY = "2026-07-28", "legacy"
 
@@ -229,7 +230,7 @@ def _name(value: object) -> str:
 
 @pytest.mark.parametrize(("era", "case"), EVERY, ids=_name)
 def test_a_tool_gets_what_the_person_answers(
-    era: str, case: Case, examples: str, drive: Drive
+    era: str, case: Case, examples: str, drive: Driver
 ) -> None:
     result = drive(
         f"{examples}/{case.example}",
@@ -245,7 +246,7 @@ def test_a_tool_gets_what_the_person_answers(
 
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
 def test_a_refund_follows_what_two_questions_brought(
-    era: str, examples: str, drive: Drive
+    era: str, examples: str, drive: Driver
 ) -> None:
     def refund(*does: Answer) -> CallToolResult:
         arguments = {"order_id": "ORD-7002", "reason": "broken"}
@@ -264,7 +265,7 @@ CONFIRM = {"notes": "Confirm", "notes-lowlevel": "Yes, permanently delete every 
 
 @pytest.mark.parametrize("example", CONFIRM)
 def test_notes_are_removed_only_where_the_person_says_so(
-    example: str, examples: str, drive: Drive
+    example: str, examples: str, drive: Driver
 ) -> None:
     def remove(*does: Answer) -> Any:
         target = f"{examples}/{example}"
@@ -279,7 +280,7 @@ def test_notes_are_removed_only_where_the_person_says_so(
 
 
 def test_a_tool_that_asks_without_end_is_given_up(
-    examples: str, drive: Drive, settings: Any
+    examples: str, drive: Driver, settings: Any
 ) -> None:
     settings.ELICITATION_MAX_ROUNDS = 2
     with pytest.raises(TooManyRounds):
@@ -289,3 +290,29 @@ def test_a_tool_that_asks_without_end_is_given_up(
             does=[{"name": "Ada"}] * 2,
             mode=MODERN,
         )
+
+
+@pytest.mark.parametrize(
+    ("example", "prompt", "typed", "says"),
+    [
+        (
+            "everything",
+            "test_input_required_result_prompt",
+            {"context": "tea"},
+            "Use the following context: tea",
+        ),
+        ("briefing", "briefing", {"audience": "Ada"}, "Write a briefing for Ada."),
+    ],
+)
+def test_a_prompt_that_asks_waits_for_the_person(
+    example: str,
+    prompt: str,
+    typed: dict[str, Any],
+    says: str,
+    examples: str,
+    drive: Driver,
+    user: User,
+) -> None:
+    host = Host(f"{examples}/{example}", user, MODERN)
+    result = drive.meanwhile(host.prompt(prompt), does=[typed])
+    assert [getattr(message.content, "text", None) for message in result.messages] == [says]

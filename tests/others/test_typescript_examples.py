@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from mcp.types import CallToolResult
 
 from elicitation.models import Elicitation
 from tests.conformance.packages import TYPESCRIPT_SDK, node
-from tests.others.conftest import serving, texts
+from tests.others.conftest import Driver, serving, texts
 
 pytestmark = pytest.mark.conformance
-
-Drive = Callable[..., CallToolResult]
 
 EXAMPLES = TYPESCRIPT_SDK / "esm" / "examples" / "server"
 
@@ -37,7 +34,7 @@ def content(text: str) -> Any:
     return json.loads(text[text.index("{") :])
 
 
-def test_a_tool_that_asks_twice_gets_both_answers(forms: str, drive: Drive) -> None:
+def test_a_tool_that_asks_twice_gets_both_answers(forms: str, drive: Driver) -> None:
     result = drive(
         forms,
         "create_event",
@@ -59,12 +56,12 @@ def test_a_tool_that_asks_twice_gets_both_answers(forms: str, drive: Drive) -> N
 
 @pytest.mark.parametrize("does", [[None], [{"Event Title": "Tea"}, None]])
 def test_a_tool_that_asks_twice_can_be_declined_each_time(
-    forms: str, drive: Drive, does: list[Any]
+    forms: str, drive: Driver, does: list[Any]
 ) -> None:
     assert texts(drive(forms, "create_event", does=does)) == ["Event creation cancelled."]
 
 
-def test_an_address_arrives_with_what_is_optional_and_without(forms: str, drive: Drive) -> None:
+def test_an_address_arrives_with_what_is_optional_and_without(forms: str, drive: Driver) -> None:
     address = {
         "Full Name": "Ada Lovelace",
         "Street Address": "12 St James's Square",
@@ -86,7 +83,7 @@ def test_an_address_arrives_with_what_is_optional_and_without(forms: str, drive:
     assert content(text) == sent | {"phone": "+44 20 7946 0000"}
 
 
-def test_nobody_is_asked_for_a_password(forms: str, drive: Drive) -> None:
+def test_nobody_is_asked_for_a_password(forms: str, drive: Driver) -> None:
     assert texts(drive(forms, "register_user", does=[])) == ["Registration cancelled by user."]
     assert not Elicitation.objects.exists()
 
@@ -112,7 +109,7 @@ def test_nobody_is_asked_for_a_password(forms: str, drive: Drive) -> None:
     ],
 )
 def test_what_a_tool_collects_is_what_was_typed(
-    simple: str, drive: Drive, kind: str, typed: dict[str, Any], sent: dict[str, Any]
+    simple: str, drive: Driver, kind: str, typed: dict[str, Any], sent: dict[str, Any]
 ) -> None:
     arguments = {"infoType": kind}
     (text,) = texts(drive(simple, "collect-user-info", arguments, does=[typed]))

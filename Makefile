@@ -43,7 +43,7 @@ format: $(DEV_STAMP) ## put the code in the project's style
 	$(BIN)/ruff format $(SOURCES)
 
 conformance: $(SUITES_STAMP) ## run MCP's conformance suite, and the test servers that MCP publishes
-	$(BIN)/python -m pytest -m conformance tests/conformance
+	$(BIN)/python -m pytest -m conformance tests/conformance tests/others
 
 bench: $(DEV_STAMP) ## measure what everything costs beside its floor (BENCH="--check --write")
 	$(BIN)/python -m bench $(BENCH)

@@ -671,8 +671,10 @@ class _Dispatcher:
     @classmethod
     def install(cls, session: ClientSession) -> None:
         """Let the requests that follow in this session keep these rules."""
-        if not isinstance(session._dispatcher, cls):
-            session._dispatcher = cls(session._dispatcher)
+        # It is private: a later SDK may have none, and then calls tools by its own rules.
+        dispatcher = getattr(session, "_dispatcher", None)
+        if dispatcher is not None and not isinstance(dispatcher, cls):
+            session._dispatcher = cls(dispatcher)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._dispatcher, name)

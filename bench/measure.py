@@ -72,10 +72,26 @@ def timed(prepare: Prepare, runs: int) -> float:
     """The microseconds that one run takes, on average over ``runs``."""
     ready = prepare(runs)
     with undisturbed():
-        begin = time.perf_counter()
-        for run in ready:
-            run()
-        return (time.perf_counter() - begin) / len(ready) * 1e6
+        return statistics.fmean(_time(run) for run in ready)
+
+
+def in_turn(ours: Prepare, floor: Prepare, runs: int) -> tuple[float, float]:
+    """The microseconds of one run of each, on average, where each run follows one of the other.
+
+    So both find the caches as the other left them, as requests to a site do, and whatever
+    else the machine does meets both.
+    """
+    pairs = zip(ours(runs), floor(runs), strict=True)
+    with undisturbed():
+        times = [(_time(mine), _time(low)) for mine, low in pairs]
+    mine, low = zip(*times, strict=True)
+    return statistics.fmean(mine), statistics.fmean(low)
+
+
+def _time(run: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    run()
+    return (time.perf_counter() - begin) * 1e6
 
 
 def compare(
@@ -92,16 +108,8 @@ def compare(
 
     A ratio of 0.5 says that the floor does in half the time what we do.
     """
-    timed(ours, 5)
-    timed(floor, 5)
-    pairs = []
-    for turn in range(rounds):
-        # Whoever is second finds warmer caches, or a fuller disk queue: they take turns.
-        if turn % 2:
-            low = timed(floor, runs)
-            pairs.append((timed(ours, runs), low))
-        else:
-            pairs.append((timed(ours, runs), timed(floor, runs)))
+    in_turn(ours, floor, 5)
+    pairs = [in_turn(ours, floor, runs) for _ in range(rounds)]
     return Result(
         name=name,
         floor_name=floor_name,

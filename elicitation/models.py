@@ -118,9 +118,10 @@ class ServerPolicyQuerySet(models.QuerySet["ServerPolicy"]):
         """Return the policies of several servers by name, in one query."""
         keys = {server: row_key(server) for server in servers}
         # From the writer: a decision that was taken back must not live on in a replica.
-        rows = self.using(router.db_for_write(self.model)).in_bulk(set(keys.values()))
+        rows = self.using(router.db_for_write(self.model)).order_by()
+        found = {row.pk: row for row in rows.filter(pk__in=set(keys.values()))}
         return {
-            server: rows.get(key) or ServerPolicy(server=server) for server, key in keys.items()
+            server: found.get(key) or ServerPolicy(server=server) for server, key in keys.items()
         }
 
 

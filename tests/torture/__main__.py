@@ -42,6 +42,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--operations", type=int, default=1_000_000, help="at most, of each")
     parser.add_argument("--kill-every", type=float, default=1.0, help="seconds, on average")
     parser.add_argument("--logs", type=Path, help="an empty directory that keeps the logs")
+    parser.add_argument(
+        "--careless", action="store_true", help="with a take that must be found faulty"
+    )
     parser.add_argument("--json", action="store_true", help="print the counts as one JSON object")
     return parser.parse_args()
 
@@ -59,6 +62,10 @@ def set_up(options: argparse.Namespace) -> None:
     # Nobody here is a person who clicks too fast.
     settings.REST_FRAMEWORK["DEFAULT_THROTTLE_RATES"] = {"elicitation": None}
     django.setup()
+    if options.careless:
+        from .careless import install
+
+        install()
     if connection.vendor != "sqlite":
         connection.settings_dict["TEST"]["NAME"] = f"torture_{os.getpid()}"
     if options.isolation:

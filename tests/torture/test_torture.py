@@ -6,15 +6,17 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 from tests.processes import BASE_DIR
 
 
-def test_many_processes_and_kills_leave_a_clean_account() -> None:
+def torture(seconds: int, *options: str) -> tuple[int, Any]:
+    """Run it; return how it ended, and what it counted."""
     # It makes a database of its own, and takes DATABASE_URL from the environment as the tests do.
-    command = [sys.executable, "-m", "tests.torture", "--seconds", "10", "--kill-every", "1"]
+    command = [sys.executable, "-m", "tests.torture", "--seconds", str(seconds), "--json"]
     done = subprocess.run(
-        [*command, "--processes", "6", "--json"],
+        [*command, "--processes", "6", *options],
         cwd=BASE_DIR,
         env=os.environ,
         capture_output=True,
@@ -23,9 +25,19 @@ def test_many_processes_and_kills_leave_a_clean_account() -> None:
         check=False,
     )
     assert done.stdout, done.stderr
-    result = json.loads(done.stdout.splitlines()[-1])
+    return done.returncode, json.loads(done.stdout.splitlines()[-1])
+
+
+def test_many_processes_and_kills_leave_a_clean_account() -> None:
+    code, result = torture(10, "--kill-every", "1")
     assert result["wrong"] == []
-    assert done.returncode == 0, done.stderr
+    assert code == 0
     counts = result["counts"]
     for happened in ("records", "takes", "calls", "answers delivered", "processes killed"):
         assert counts[happened] > 0, counts
+
+
+def test_a_take_that_neither_locks_nor_counts_is_found_out() -> None:
+    code, result = torture(8, "--careless")
+    assert code == 1
+    assert result["counts"]["delivered twice"] + result["counts"]["lost"] > 0, result["counts"]

@@ -389,7 +389,9 @@ def expire_due(*, now: datetime | None = None, via: str = Via.COMMAND, limit: in
     Each is a transaction of its own: none is locked for longer than its own closing takes.
     """
     due = Elicitation.objects.using(write_alias()).due(now).order_by("expires_at")[:limit]
-    closed = [_close(elicitation, State.EXPIRED, via=via, now=now) for elicitation in due]
+    closed = [
+        _close(elicitation, State.EXPIRED, via=via, now=now, redoable=True) for elicitation in due
+    ]
     return sum(elicitation.state == State.EXPIRED for elicitation in closed)
 
 
@@ -458,7 +460,7 @@ def delete_old(before: datetime, *, limit: int = 500) -> int:
         # A closed row stays closed, so the condition cannot become false meanwhile.
         return rows.closed_before(before).filter(pk__in=old).delete()[0]
 
-    return in_transaction(delete) if old else 0
+    return in_transaction(delete, redoable=True) if old else 0
 
 
 def replace(parked_call_id: uuid.UUID, *, keep: set[uuid.UUID], reason: str) -> None:
@@ -500,6 +502,7 @@ def _close(
     answers: Mapping[str, FormAnswer] | None = None,
     answer_digest: str = "",
     now: datetime | None = None,
+    redoable: bool = False,
 ) -> Elicitation:
     """Close a question in this state, if it is still open; return what it is then.
 
@@ -540,7 +543,7 @@ def _close(
         _announce(elicitation_closed, elicitation)
         return elicitation
 
-    return in_transaction(close)
+    return in_transaction(close, redoable=redoable)
 
 
 def _win(elicitation: Elicitation, **changes: object) -> bool:

@@ -496,7 +496,7 @@ def delete_expired(*, now: datetime | None = None, limit: int = 500) -> int:
         )
         return len(gone)
 
-    return store.in_transaction(delete) if found else 0
+    return store.in_transaction(delete, redoable=True) if found else 0
 
 
 def note_deliveries(deliveries: Mapping[uuid.UUID, str]) -> None:

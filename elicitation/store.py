@@ -105,7 +105,9 @@ def is_transient(error: DatabaseError) -> bool:
     return bool(cause.args) and cause.args[0] in (1213, 1205)
 
 
-def in_transaction(function: Callable[[], T], *, durable: bool = False) -> T:
+def in_transaction(
+    function: Callable[[], T], *, durable: bool = False, redoable: bool = False
+) -> T:
     """Run ``function`` in a transaction, again where the database reports a passing conflict.
 
     Inside an outer transaction it runs once, as part of that one.
@@ -113,6 +115,8 @@ def in_transaction(function: Callable[[], T], *, durable: bool = False) -> T:
     Args:
         function: Does the work; may run several times, so it must touch rows only.
         durable: Refuse an outer transaction.
+        redoable: Were it lost in a crash of the database, the same work would be found and done
+            again. PostgreSQL then does not keep the rows locked until the disk has it.
 
     Raises:
         OuterTransaction: ``durable``, and there is an outer transaction.
@@ -127,6 +131,8 @@ def in_transaction(function: Callable[[], T], *, durable: bool = False) -> T:
                 stack.enter_context(transaction.atomic(using=alias, durable=durable))
             except RuntimeError:
                 raise OuterTransaction from None
+            if redoable:
+                _do_not_wait_for_the_disk(connections[alias])
             return function()
 
     return _tried_again(work, alias)
@@ -149,6 +155,17 @@ def _tried_again(work: Callable[[], T], alias: str) -> T:
             longest = min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
             time.sleep(random.uniform(0, longest))  # noqa: S311
             attempt += 1
+
+
+def _do_not_wait_for_the_disk(connection: BaseDatabaseWrapper) -> None:
+    """Let this transaction's commit return before it is on the disk, unless it is part of another.
+
+    A later commit that waits brings it to the disk as well: nothing that was built on it, such
+    as an answer's take, can survive a crash without it.
+    """
+    if connection.vendor == "postgresql" and not connection.savepoint_ids:
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL synchronous_commit TO OFF")
 
 
 def _check_that_it_commits(alias: str) -> None:

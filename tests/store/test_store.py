@@ -371,3 +371,33 @@ def test_each_operation_has_an_asynchronous_twin(store: DatabaseFormAnswerStore)
 def test_a_row_tells_nothing_of_the_answer(store: DatabaseFormAnswerStore) -> None:
     row = store.record_form_answer(elicitation(), "accept", plan("team"))
     assert "team" not in str(row) + repr(row)
+
+
+# --- Work that can be done again -------------------------------------------------------------
+
+#: Says whether a commit waits for the disk, where that can be chosen for one transaction.
+WAITS_FOR_THE_DISK = {
+    "postgresql": ("SHOW synchronous_commit", {True: "on", False: "off"}),
+    "mysql": ("SELECT 'as ever'", {True: "as ever", False: "as ever"}),
+    "sqlite": ("SELECT 'as ever'", {True: "as ever", False: "as ever"}),
+}
+
+
+def waits_for_the_disk() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute(WAITS_FOR_THE_DISK[connection.vendor][0])
+        return str(cursor.fetchone()[0])
+
+
+@pytest.mark.parametrize("outer", [False, True])
+def test_only_work_that_can_be_done_again_does_not_wait_for_the_disk(outer: bool) -> None:
+    """Part of somebody else's transaction, it leaves that as it is."""
+    expected = WAITS_FOR_THE_DISK[connection.vendor][1]
+    assert in_transaction(waits_for_the_disk) == expected[True]
+    if outer:
+        with transaction.atomic():
+            assert in_transaction(waits_for_the_disk, redoable=True) == expected[True]
+            assert waits_for_the_disk() == expected[True]
+    else:
+        assert in_transaction(waits_for_the_disk, redoable=True) == expected[False]
+    assert in_transaction(waits_for_the_disk) == expected[True]

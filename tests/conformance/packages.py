@@ -19,12 +19,13 @@ FOLDER = BASE_DIR / ".suites"
 NPM_PACKAGES = (
     "@modelcontextprotocol/conformance@0.2.0-alpha.12",
     "@modelcontextprotocol/sdk@1.32.2",
+    "@modelcontextprotocol/server@2.4.0",
     "@modelcontextprotocol/server-everything@2026.8.31",
 )
 #: The Python SDK's examples are in its source distribution alone.
 PYTHON_SDK = "2.3.0"
 
-CONFORMANCE, TYPESCRIPT_SDK, EVERYTHING = (
+CONFORMANCE, TYPESCRIPT_SDK_1, TYPESCRIPT_SDK_2, EVERYTHING = (
     FOLDER / "node_modules" / package.rpartition("@")[0] / "dist" for package in NPM_PACKAGES
 )
 PYTHON_EXAMPLES = FOLDER / f"mcp-{PYTHON_SDK}"

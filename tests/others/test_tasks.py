@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp import StdioServerParameters
 
-from tests.conformance.packages import EVERYTHING, TYPESCRIPT_SDK, node
+from tests.conformance.packages import EVERYTHING, TYPESCRIPT_SDK_1, node
 from tests.others.conftest import Driver, serving
 from tests.others.tasks import connected
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.conformance
 
-EXAMPLES = TYPESCRIPT_SDK / "esm" / "examples" / "server"
+EXAMPLES = TYPESCRIPT_SDK_1 / "esm" / "examples" / "server"
 
 
 @pytest.fixture

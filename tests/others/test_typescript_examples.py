@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from elicitation.models import Elicitation
-from tests.conformance.packages import TYPESCRIPT_SDK, node
+from tests.conformance.packages import TYPESCRIPT_SDK_1, node
 from tests.others.conftest import Driver, serving, texts
 
 pytestmark = pytest.mark.conformance
 
-EXAMPLES = TYPESCRIPT_SDK / "esm" / "examples" / "server"
+EXAMPLES = TYPESCRIPT_SDK_1 / "esm" / "examples" / "server"
 
 
 @pytest.fixture(scope="module")

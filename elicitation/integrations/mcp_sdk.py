@@ -350,6 +350,7 @@ class _Run:
         call: Call | None = None,
         lease: ParkedCall | None = None,
     ) -> None:
+        _Dispatcher.install(session)
         self.session = session
         self.server = server
         self.tool = tool
@@ -599,7 +600,6 @@ class _Run:
             Schema: The reply is no reply that MCP has.
         """
         received_at = timezone.now()
-        _Dispatcher.install(self.session)
         try:
             reply = await self.session.call_tool(
                 self.tool,
@@ -655,6 +655,36 @@ class _Run:
         return self.call.answers.key(question.elicitation, question.number)
 
 
+async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    # The scope keeps anyio from cancelling again at every turn of the loop.
+    with anyio.CancelScope(shield=True):
+        await parking.to_the_end(work)
+
+
+def _declines(round: Round) -> dict[str, InputResponse]:
+    return {
+        key: ElicitResult(action="decline")
+        for key, request in round.requests.items()
+        if request["method"] == handler.ELICITATION
+    }
+
+
+def _response(outcome: Accept | Decline) -> ElicitResult:
+    if isinstance(outcome, Accept):
+        return ElicitResult(action="accept", content={**outcome.content})
+    return ElicitResult(action="decline")
+
+
+def _is_unread(error: BaseException) -> bool:
+    """Whether the server refused a state that it could not read (any more)."""
+    data = error.data if isinstance(error, MCPError) else None
+    return isinstance(data, Mapping) and data.get("reason") == INVALID_STATE
+
+
+def _is_ours(error: BaseException) -> bool:
+    return isinstance(error, ElicitationError)
+
+
 class _Dispatcher:
     """A session's dispatcher, with two rules of MCP 2026-07-28 that the SDK 2.3 does not keep.
 
@@ -687,33 +717,3 @@ class _Dispatcher:
             method, params, own | (opts or {})
         )
         return {"resultType": "complete"} | reply
-
-
-async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    # The scope keeps anyio from cancelling again at every turn of the loop.
-    with anyio.CancelScope(shield=True):
-        await parking.to_the_end(work)
-
-
-def _declines(round: Round) -> dict[str, InputResponse]:
-    return {
-        key: ElicitResult(action="decline")
-        for key, request in round.requests.items()
-        if request["method"] == handler.ELICITATION
-    }
-
-
-def _response(outcome: Accept | Decline) -> ElicitResult:
-    if isinstance(outcome, Accept):
-        return ElicitResult(action="accept", content={**outcome.content})
-    return ElicitResult(action="decline")
-
-
-def _is_unread(error: BaseException) -> bool:
-    """Whether the server refused a state that it could not read (any more)."""
-    data = error.data if isinstance(error, MCPError) else None
-    return isinstance(data, Mapping) and data.get("reason") == INVALID_STATE
-
-
-def _is_ours(error: BaseException) -> bool:
-    return isinstance(error, ElicitationError)

@@ -686,7 +686,7 @@ def _is_ours(error: BaseException) -> bool:
 
 
 class _Dispatcher:
-    """A session's dispatcher, with two rules of MCP 2026-07-28 that the SDK 2.3 does not keep.
+    """A session's dispatcher that keeps two rules of MCP 2026-07-28 where the SDK 2.3 does not.
 
     A retry MUST have another JSON-RPC id than the request it retries (basic/patterns/mrtr). That
     was sent over another connection, and in each the SDK counts from 1.

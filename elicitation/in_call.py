@@ -14,11 +14,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import Context
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
@@ -28,6 +29,7 @@ from django.utils import timezone
 from . import handler, inbox, parking
 from .conf import settings
 from .core import Accept, Decline, FormRefusal
+from .listening import Listener, between_requests, stop_if_cancelled
 from .models import Elicitation, ServerPolicy, StoredFormAnswer
 from .signals import elicitation_closed
 
@@ -119,26 +121,34 @@ def _told(answer: StoredFormAnswer | None, question: inbox.Question) -> dict[str
 
 async def _ask(call: parking.Call, question: inbox.Question, timeout: float) -> dict[str, Any]:
     """Ask, wait, and take what was answered; a decline where nobody did in time."""
-    elicitation = await inbox.aask_in_call(
-        question,
-        parked_call_id=call.key,
-        scope=call.scope,
-        scope_label=call.scope_label,
-        call=call.id,
-        round=1,
-        respondent=call.respondent,
-        expires_at=timezone.now() + timedelta(seconds=timeout),
-    )
-    question = replace(question, number=elicitation.number)
-    try:
-        await _waiters.closed(elicitation.pk, timeout)
-        # Where the time is up this closes it; where somebody was quicker, it changes nothing.
-        with suppress(inbox.Closed):
-            await inbox.aexpire_now(elicitation.pk)
-    except asyncio.CancelledError:
-        # Nobody waits for the answer any more.
-        await parking.to_the_end(_withdraw(elicitation, call, question))
-        raise
+    key = uuid.uuid4()
+    # Waited for before it can be seen: however quick somebody is, nothing is missed.
+    with _waiters.waiting_for(key) as closed:
+        elicitation = await parking.to_the_end(
+            inbox.aask_in_call(
+                question,
+                id=key,
+                parked_call_id=call.key,
+                scope=call.scope,
+                scope_label=call.scope_label,
+                call=call.id,
+                round=1,
+                respondent=call.respondent,
+                expires_at=timezone.now() + timedelta(seconds=timeout),
+            )
+        )
+        question = replace(question, number=elicitation.number)
+        try:
+            stop_if_cancelled()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(closed.wait(), timeout)
+            # Where the time is up this closes it; where somebody was quicker, it changes nothing.
+            with suppress(inbox.Closed):
+                await inbox.aexpire_now(key)
+        except asyncio.CancelledError:
+            # Nobody waits for the answer any more.
+            await parking.to_the_end(_withdraw(elicitation, call, question))
+            raise
     return _told(await _take(call, question), question)
 
 
@@ -169,48 +179,66 @@ async def _withdraw(
 class _Waiters:
     """Wakes those who wait for a question to be closed.
 
-    In the process in which it is closed the signal wakes them at once. For all others one
-    query a second, for however many wait, looks for what was closed elsewhere.
+    In the process in which it is closed the signal wakes them at once. What is closed in others
+    is heard of on PostgreSQL; elsewhere, and until then, one query a second looks for it, for
+    however many wait.
     """
 
     def __init__(self) -> None:
         self.waiting: dict[uuid.UUID, tuple[asyncio.AbstractEventLoop, asyncio.Event]] = {}
-        self.pollers: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
-        elicitation_closed.connect(self._on_closed, dispatch_uid="elicitation.in_call")
+        self.watchers: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
+        elicitation_closed.connect(self._on_signal, dispatch_uid="elicitation.in_call")
 
-    async def closed(self, elicitation_id: uuid.UUID, timeout: float) -> None:
-        """Return once the question is closed, or the time is up."""
+    @contextmanager
+    def waiting_for(self, elicitation_id: uuid.UUID) -> Iterator[asyncio.Event]:
+        """Wait for a question; the event is set once it is closed."""
         loop, event = asyncio.get_running_loop(), asyncio.Event()
         self.waiting[elicitation_id] = (loop, event)
-        if loop not in self.pollers:
+        if loop not in self.watchers:
             # In a context of its own: it outlives the request that happened to start it.
-            self.pollers[loop] = loop.create_task(self._poll(loop), context=Context())
+            self.watchers[loop] = loop.create_task(self._watch(loop), context=Context())
         try:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(event.wait(), timeout)
+            yield event
         finally:
             del self.waiting[elicitation_id]
 
-    def _on_closed(self, elicitation_id: uuid.UUID, **kwargs: object) -> None:
+    def _on_signal(self, elicitation_id: uuid.UUID, **kwargs: object) -> None:
+        self._on_closed(elicitation_id)
+
+    def _on_closed(self, elicitation_id: uuid.UUID) -> None:
         if found := self.waiting.get(elicitation_id):
             loop, event = found
             loop.call_soon_threadsafe(event.set)
 
-    async def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _waiting_in(self, loop: asyncio.AbstractEventLoop) -> list[uuid.UUID]:
+        # A copy: other loops, in other threads, add theirs meanwhile.
+        return [key for key, (its, _) in list(self.waiting.items()) if its is loop]
+
+    async def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """See to it that those who wait in this loop are woken, until nobody waits any more."""
+        listener = Listener(self._on_closed, partial(self._look, loop))
+        listening = loop.create_task(listener.run())
         try:
-            # A copy: other loops, in other threads, add theirs meanwhile.
-            while mine := [key for key, (its, _) in list(self.waiting.items()) if its is loop]:
-                try:
-                    for key in await inbox.aclosed_among(mine):
-                        self._on_closed(key)
-                except DatabaseProblem as error:
-                    logger.warning(
-                        "The questions that are waited for could not be looked up",
-                        extra={"error": type(error).__name__},
-                    )
+            while self._waiting_in(loop):
+                if not listener.hears:
+                    await self._look(loop)
                 await asyncio.sleep(settings.POLL_INTERVAL.total_seconds())
         finally:
-            del self.pollers[loop]
+            # Whoever comes now begins anew.
+            del self.watchers[loop]
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
+
+    async def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        keys = self._waiting_in(loop)
+        try:
+            for key in await between_requests(lambda: inbox.closed_among(keys)):
+                self._on_closed(key)
+        except DatabaseProblem as error:
+            logger.warning(
+                "The questions that are waited for could not be looked up",
+                extra={"error": type(error).__name__},
+            )
 
 
 _waiters = _Waiters()

@@ -40,6 +40,7 @@ from .core import (
     FormElicitation,
     refuse_credentials,
 )
+from .listening import tell
 from .models import Elicitation, ElicitationQuerySet, StoredFormAnswer, row_key
 from .signals import elicitation_asked, elicitation_closed
 from .store import DatabaseFormAnswerStore, in_transaction, record, write_alias
@@ -113,6 +114,7 @@ def ask(
     respondent: AbstractBaseUser,
     expires_at: datetime | None = None,
     in_call: bool = False,
+    id: uuid.UUID | None = None,
 ) -> Elicitation:
     """Put a question in front of a person; inside the transaction that parks the call.
 
@@ -126,9 +128,11 @@ def ask(
         respondent: Who is asked.
         expires_at: Until when; by default as long as ``ELICITATION_QUESTION_TTL`` says.
         in_call: Whether the server waits, so that the answer cannot outlive its request.
+        id: The question's own id, where the caller has to know it before.
     """
     now = timezone.now()
     elicitation = Elicitation.objects.using(write_alias()).create(
+        id=id or uuid.uuid4(),
         parked_call_id=parked_call_id,
         scope=scope,
         scope_key=row_key(scope),
@@ -553,6 +557,9 @@ def _win(elicitation: Elicitation, **changes: object) -> bool:
         return False
     for name, value in changes.items():
         setattr(elicitation, name, value)
+    if elicitation.in_call:
+        # Only then does anybody listen: commits that tell something wait for one another.
+        tell(elicitation.pk)
     return True
 
 
@@ -597,7 +604,6 @@ def _announce(signal: Signal, elicitation: Elicitation, *, resent: int = 0) -> N
 
 aget = sync_to_async(get)
 aask_in_call = sync_to_async(ask_in_call)
-aclosed_among = sync_to_async(closed_among)
 arecorded = sync_to_async(recorded)
 aanswer = sync_to_async(answer)
 adecline = sync_to_async(decline)

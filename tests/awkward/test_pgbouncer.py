@@ -1,4 +1,7 @@
-"""Transaction pooling by the real PgBouncer: no session state, no server-side cursors."""
+"""Transaction pooling by the real PgBouncer: no session state, no server-side cursors.
+
+Nor is anything heard through it, though ``LISTEN`` succeeds.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 
+from elicitation import inbox
 from elicitation.models import Elicitation, StoredFormAnswer
 from elicitation.store import DatabaseFormAnswerStore
 from tests import asking, processes
@@ -117,3 +121,19 @@ if connection.vendor == "postgresql":
         out, err = ran.communicate(timeout=60)
         assert ran.returncode == 0, err
         assert len(out.splitlines()) == Elicitation.objects.count() == 5
+
+    @pytest.mark.usefixtures("through")
+    @pytest.mark.django_db(transaction=True)
+    def test_a_call_that_waits_notices_that_it_is_deaf_and_looks_for_the_answer(
+        user: User,
+    ) -> None:
+        asking.allow()
+        waits = processes.start("tests.awkward.waiting", str(user.pk))
+        assert waits.stdout is not None
+        said = waits.stdout.readline()
+        assert said.startswith("PostgreSQL cannot be listened to;")
+        question = Elicitation.objects.open().get()
+        inbox.answer(question.pk, plan("team"), by=user)
+        out, err = waits.communicate(timeout=60)
+        assert waits.returncode == 0, err
+        assert json.loads(out) == {"action": "accept", "content": {"plan": "team"}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -18,8 +19,10 @@ from pydantic import BaseModel
 from elicitation import inbox
 from elicitation.in_call import answer_in_call
 from elicitation.integrations.mcp_sdk import client_options, elicitation_callback
+from elicitation.listening import tell
 from elicitation.models import Elicitation, ServerPolicy, StoredFormAnswer
 from elicitation.store import DatabaseFormAnswerStore
+from tests.integration.answering import Answering
 from tests.integration.scripted import PLAN, said
 
 FORM = {"mode": "form", "message": "Which plan?", "requestedSchema": PLAN}
@@ -63,6 +66,19 @@ def answer_plan(user: User, value: str = "team") -> Any:
 async def together(waits: Any, acts: Any) -> Any:
     result, _ = await asyncio.gather(waits, acts)
     return result
+
+
+def count_polls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets, with each query for closed questions, how many are waited for."""
+    polls: list[int] = []
+    found = inbox.closed_among
+
+    def counted(keys: Any) -> Any:
+        polls.append(len(keys))
+        return found(keys)
+
+    monkeypatch.setattr(inbox, "closed_among", counted)
+    return polls
 
 
 @pytest.mark.parametrize(("declines", "says"), [(False, "bought team"), (True, "decline")])
@@ -158,54 +174,57 @@ def test_nobody_there_and_no_policy_decline(policy: ServerPolicy, user: User) ->
     assert not Elicitation.objects.exists()
 
 
-def test_an_answer_given_in_another_process_is_found(
-    policy: ServerPolicy, user: User, settings: Any
-) -> None:
-    settings.ELICITATION_POLL_INTERVAL = timedelta(milliseconds=50)
-
-    def elsewhere(question: Elicitation) -> None:
-        # As another process leaves it: the rows, and no signal in this one.
-        store = DatabaseFormAnswerStore(
-            scope=question.scope, call=question.call, respondent_id=user.pk
+def test_an_answer_given_in_another_process_is_found(policy: ServerPolicy, user: User) -> None:
+    with Answering(user) as elsewhere:
+        told = async_to_sync(together)(
+            answer_in_call(FORM, **names(user)),
+            when_asked(lambda question: elsewhere.answer(question.pk)),
         )
-        store.record_form_answer(
-            question.form_elicitation,
-            "accept",
-            question.schema.answers_from_content({"plan": "team"}),
-        )
-        Elicitation.objects.update(state="answered", closed_at=timezone.now())
-
-    told = async_to_sync(together)(answer_in_call(FORM, **names(user)), when_asked(elsewhere))
     assert told == {"action": "accept", "content": {"plan": "team"}}
+    assert Elicitation.objects.get().delivery == "delivered"
+
+
+def test_a_request_that_is_cancelled_while_it_asks_leaves_no_question(
+    policy: ServerPolicy, user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def cancelled() -> None:
+        task = asyncio.ensure_future(answer_in_call(FORM, **names(user), timeout=30))
+        loop, ask_it = asyncio.get_running_loop(), inbox.ask
+
+        def cancel_and_ask(*args: Any, **options: Any) -> Elicitation:
+            loop.call_soon_threadsafe(task.cancel)
+            asked = ask_it(*args, **options)
+            while not task.cancelling():
+                time.sleep(0.01)
+            return asked
+
+        monkeypatch.setattr(inbox, "ask", cancel_and_ask)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    async_to_sync(cancelled)()
+    question = Elicitation.objects.get()
+    assert (question.state, question.reason) == ("withdrawn", "cancelled")
+    assert not StoredFormAnswer.objects.exists()
 
 
 def test_500_wait_at_once_with_one_query_a_second_among_them(
-    policy: ServerPolicy, user: User
+    policy: ServerPolicy, user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    polls: list[int] = []
+    # As on all databases that cannot be listened to.
+    monkeypatch.setattr("elicitation.listening._connection_params", lambda: None)
+    polls = count_polls(monkeypatch)
 
     async def all_of_them() -> list[Any]:
-        found = inbox.aclosed_among
-
-        async def counted(keys: Any) -> Any:
-            polls.append(len(keys))
-            return await found(keys)
-
-        inbox.aclosed_among = counted
-        try:
-            waits = [
-                asyncio.ensure_future(answer_in_call(FORM, **names(user))) for _ in range(500)
-            ]
-            while await Elicitation.objects.pending().acount() < 500:
-                await asyncio.sleep(0.05)
-            threads_and_polls = len(polls)
-            await asyncio.sleep(2.5)
-            assert len(polls) - threads_and_polls <= 3
-            for question in [question async for question in Elicitation.objects.pending()]:
-                await sync_to_async(answer_plan(user))(question)
-            return await asyncio.gather(*waits)
-        finally:
-            inbox.aclosed_among = found
+        waits = [asyncio.ensure_future(answer_in_call(FORM, **names(user))) for _ in range(500)]
+        while await Elicitation.objects.pending().acount() < 500:
+            await asyncio.sleep(0.05)
+        polls_before = len(polls)
+        await asyncio.sleep(2.5)
+        assert len(polls) - polls_before <= 3
+        for question in [question async for question in Elicitation.objects.pending()]:
+            await sync_to_async(answer_plan(user))(question)
+        return await asyncio.gather(*waits)
 
     told = async_to_sync(all_of_them)()
     assert told == [{"action": "accept", "content": {"plan": "team"}}] * 500
@@ -249,6 +268,7 @@ def test_an_answer_that_another_request_waits_for_is_left_to_it(
         await Elicitation.objects.filter(pk=question.pk).aupdate(state="answered", closed_at=now)
         second = asyncio.ensure_future(answer_in_call(FORM, **names(user, call="c1")))
         await when_asked(answer_plan(user, "team"))
+        await sync_to_async(tell)(question.pk)
         return await asyncio.gather(first, second)
 
     told = async_to_sync(two)()

@@ -27,6 +27,8 @@ from .store import DatabaseFormAnswerStore, count_identical
 ELICITATION = "elicitation/create"
 #: Most elicitations of one round: each is a form of its own in front of a person.
 MAX_ELICITATIONS = 16
+#: Up to here a double is exact, so that a whole one can be written as an integer.
+MAX_EXACT = 2**53
 
 
 class NotAllowed(FormRefusal):
@@ -138,7 +140,15 @@ def outcome(answer: StoredFormAnswer, question: Question) -> Accept | Decline:
     """Return what a taken answer tells the server."""
     if answer.action == FormAnswerAction.DECLINE:
         return Decline()
-    return Accept(question.elicitation.schema.content_from_answers(answer.answers))
+    content = question.elicitation.schema.content_from_answers(answer.answers)
+    return Accept({name: _on_the_wire(value) for name, value in content.items()})
+
+
+def _on_the_wire(value: Any) -> Any:
+    """Return 3.0 as 3: JSON does not tell them apart, but some servers do."""
+    if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_EXACT:
+        return int(value)
+    return value
 
 
 def _apart(questions: Sequence[Question]) -> tuple[list[FormElicitation], list[int]]:

@@ -11,12 +11,15 @@ from typing import Any
 
 from .conf import settings
 from .core import (
+    NO_PROPERTIES_JSON,
     Accept,
+    AnyElicitation,
     Decline,
     FormAnswerAction,
     FormElicitation,
     FormRefusal,
     Schema,
+    URLElicitation,
     parse_requested_schema,
 )
 from .inbox import Question
@@ -78,7 +81,9 @@ def read_questions(
         Question(
             elicitation=elicitation,
             requested_schema=requested_schema,
-            allow_confirmation=policy.allow_confirmation,
+            # An address is accepted or declined, whatever the policy says of confirmations.
+            allow_confirmation=policy.allow_confirmation
+            or isinstance(elicitation, URLElicitation),
             number=number,
         )
         for (elicitation, requested_schema), number in zip(
@@ -89,12 +94,22 @@ def read_questions(
 
 def _read(
     key: str, params: object, *, server: str, tool: str, policy: ServerPolicy
-) -> tuple[FormElicitation, str]:
+) -> tuple[AnyElicitation, str]:
     if not isinstance(params, Mapping):
         raise Schema("the elicitation has no parameters")
     mode = params.get("mode") or "form"
     if mode == "url":
-        raise NotAllowed(server, "URL")
+        if not policy.allows_urls:
+            raise NotAllowed(server, "URL")
+        asked = URLElicitation(
+            server_name=server,
+            tool_name=tool,
+            key=key,
+            message=params.get("message"),  # type: ignore[arg-type]  # judged there
+            url=policy.parse_url(params.get("url")),
+            url_id=params.get("elicitationId") or "",
+        )
+        return asked, NO_PROPERTIES_JSON
     if mode != "form":
         raise Schema("its mode is neither form nor url")
     if not policy.allows_forms:
@@ -140,6 +155,8 @@ def outcome(answer: StoredFormAnswer, question: Question) -> Accept | Decline:
     """Return what a taken answer tells the server."""
     if answer.action == FormAnswerAction.DECLINE:
         return Decline()
+    if isinstance(question.elicitation, URLElicitation):
+        return Accept(None)
     content = question.elicitation.schema.content_from_answers(answer.answers)
     return Accept({name: _on_the_wire(value) for name, value in content.items()})
 
@@ -151,7 +168,7 @@ def _on_the_wire(value: Any) -> Any:
     return value
 
 
-def _apart(questions: Sequence[Question]) -> tuple[list[FormElicitation], list[int]]:
+def _apart(questions: Sequence[Question]) -> tuple[list[AnyElicitation], list[int]]:
     return [question.elicitation for question in questions], [
         question.number for question in questions
     ]

@@ -70,9 +70,10 @@ async def answer_in_call(
         scope_label: What people see as the name of the conversation.
 
     Returns:
-        An ``ElicitResult`` as JSON: ``{"action": "accept", "content": {…}}`` or ``{"action":
-        "decline"}``: declined, timed out, nobody there, or a question that cannot be put to a
-        person, in which case the log says why.
+        An ``ElicitResult`` as JSON: ``{"action": "accept", "content": {…}}``, without content
+        where a person agreed to open an address; or ``{"action": "decline"}``: declined, timed
+        out, nobody there, or a question that cannot be put to a person, in which case the log
+        says why.
 
     Raises:
         asyncio.CancelledError: The request was cancelled; the question is withdrawn.
@@ -115,7 +116,8 @@ async def answer_in_call(
 def _told(answer: StoredFormAnswer | None, question: inbox.Question) -> dict[str, Any]:
     outcome = Decline() if answer is None else handler.outcome(answer, question)
     if isinstance(outcome, Accept):
-        return {"action": "accept", "content": outcome.content}
+        accept: dict[str, Any] = {"action": "accept"}
+        return accept if outcome.content is None else accept | {"content": outcome.content}
     return dict(DECLINE)
 
 

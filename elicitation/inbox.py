@@ -34,14 +34,21 @@ from . import access
 from .conf import settings
 from .core import (
     AnswerRefusal,
+    AnyElicitation,
     ElicitationError,
     FormAnswer,
     FormAnswerAction,
-    FormElicitation,
+    URLElicitation,
     refuse_credentials,
 )
 from .listening import tell
-from .models import Elicitation, ElicitationQuerySet, StoredFormAnswer, row_key
+from .models import (
+    Elicitation,
+    ElicitationQuerySet,
+    ServerPolicy,
+    StoredFormAnswer,
+    row_key,
+)
 from .signals import elicitation_asked, elicitation_closed
 from .store import DatabaseFormAnswerStore, in_transaction, record, write_alias
 
@@ -55,6 +62,8 @@ Via = Elicitation.Via
 
 #: Reasons for which the app itself takes a question back.
 REPLACED, FINISHED = "replaced", "finished"
+#: The reason of a decline that takes back a consent given before.
+TAKEN_BACK = "taken_back"
 
 #: The longest pause before a host is told again that a question of its is closed.
 LONGEST_PAUSE = timedelta(hours=1)
@@ -89,6 +98,18 @@ class AnswerRefusals(ElicitationError):
         super().__init__(f"Answers that do not fit: {len(self.errors)}.", code="answers")
 
 
+class WrongMode(ElicitationError):
+    """A form was to be consented to, or the consent to an address sent as a form's answer.
+
+    Only ``consent`` consents: a program that answers confirmations without looking at what is
+    asked must not agree to an address by that.
+    """
+
+    def __init__(self, elicitation: Elicitation) -> None:
+        asks = "to open an address, not for answers" if elicitation.is_url else "for answers"
+        super().__init__(f"The question asks {asks}.", code="wrong_mode")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """A validated question set of one round, before it is asked.
@@ -97,7 +118,7 @@ class Question:
     identical question sets of the round from 0.
     """
 
-    elicitation: FormElicitation
+    elicitation: AnyElicitation
     requested_schema: str
     allow_confirmation: bool
     number: int
@@ -131,6 +152,8 @@ def ask(
         id: The question's own id, where the caller has to know it before.
     """
     now = timezone.now()
+    asked = question.elicitation
+    address = asked if isinstance(asked, URLElicitation) else None
     elicitation = Elicitation.objects.using(write_alias()).create(
         id=id or uuid.uuid4(),
         parked_call_id=parked_call_id,
@@ -145,6 +168,9 @@ def ask(
         number=question.number,
         message=question.elicitation.message,
         requested_schema=question.requested_schema,
+        url=address.url.text if address else "",
+        url_host=address.url.host if address else "",
+        url_id=address.url_id if address else "",
         allow_confirmation=question.allow_confirmation,
         fingerprint=question.elicitation.fingerprint(),
         respondent_id=respondent.pk,
@@ -173,7 +199,7 @@ def ask_in_call(question: Question, **arguments: Any) -> Elicitation:
     return in_transaction(ask_it)
 
 
-def recorded(parked_call_id: uuid.UUID, elicitation: FormElicitation) -> int | None:
+def recorded(parked_call_id: uuid.UUID, elicitation: AnyElicitation) -> int | None:
     """Return the number of an answer to this question that nobody waits for any more.
 
     An answer whose own request is still open belongs to that one.
@@ -281,11 +307,12 @@ def answer(
         AnswerRefusals: An answer does not fit, or has the format of a credential.
         Closed: It was answered otherwise, declined or withdrawn, or its time is up.
         Replaced: The form is not the one that was asked.
+        WrongMode: It asks to open an address.
         Elicitation.DoesNotExist: There is no such question for this person.
     """
-    elicitation = get(by, elicitation_id)
-    if fingerprint is not None and fingerprint != elicitation.fingerprint:
-        raise Replaced(elicitation)
+    elicitation = _same(get(by, elicitation_id), fingerprint)
+    if elicitation.is_url:
+        raise WrongMode(elicitation)
     schema = elicitation.schema
     content, errors = schema.check_answers(answers)
     for name, given in answers.items():
@@ -304,14 +331,149 @@ def answer(
         f"{elicitation.pk}:{json.dumps(content, sort_keys=True)}",
         algorithm="sha256",
     ).hexdigest()
+    # Only what was asked is kept.
+    kept = {name: answers[name] for name in (p.name for p in schema.properties)}
+    return _accept(elicitation, kept, digest, by=by, via=via)
+
+
+def consent(
+    elicitation_id: uuid.UUID,
+    *,
+    by: AbstractBaseUser,
+    via: str = Via.PAGE,
+    fingerprint: str | None = None,
+) -> Elicitation:
+    """Record that a person agrees to open an address; agreeing again succeeds again.
+
+    The server is told ``accept``, without content, as often as it asks for the same address
+    within ``ELICITATION_ANSWER_TTL`` (MCP 2026-07-28, client/elicitation, "URL Mode").
+
+    Args:
+        elicitation_id: The question.
+        by: Who agrees.
+        via: Through which face.
+        fingerprint: That of the address the person saw, where the face knows it.
+
+    Raises:
+        AddressNotAllowed: The server's policy does not list the address any more.
+        Address: Nor is it one that is put in front of anyone any more.
+        Closed: Somebody else agreed, or it was declined or withdrawn, or its time is up.
+        Replaced: The address is not the one that was asked.
+        WrongMode: It is a form.
+        Elicitation.DoesNotExist: There is no such question for this person.
+    """
+    elicitation = _same(get(by, elicitation_id), fingerprint)
+    if not elicitation.is_url:
+        raise WrongMode(elicitation)
+    if elicitation.is_open():
+        # What the person sees next is the link: the policy of now decides.
+        ServerPolicy.objects.for_server(elicitation.server).parse_url(elicitation.url)
+    return _accept(elicitation, {}, "", by=by, via=via)
+
+
+def consent_lasts(elicitation: Elicitation) -> bool:
+    """Whether a person agreed to open the address, and may still do so."""
+    return (
+        elicitation.is_url
+        and elicitation.state == State.ANSWERED
+        and elicitation.closed_at is not None
+        and elicitation.closed_at + settings.ANSWER_TTL > timezone.now()
+    )
+
+
+def waits_for_completion(elicitation: Elicitation) -> bool:
+    """Whether a person agreed to open the address, and the server still asks for the same."""
+    rows = Elicitation.objects.using(write_alias())
+    return elicitation.is_url and rows.going_on().filter(pk=elicitation.pk).exists()
+
+
+def go_on(elicitation_id: uuid.UUID, *, by: AbstractBaseUser) -> Elicitation:
+    """Note that a person has done what they opened the address for, and tell the host.
+
+    The host is told by ``elicitation_closed``, once more, and goes on with the call. Where the
+    call has ended meanwhile, or somebody else agreed, nothing happens.
+
+    Raises:
+        WrongMode: It is a form.
+        Elicitation.DoesNotExist: There is no such question for this person.
+    """
+    elicitation = get(by, elicitation_id)
+    if not elicitation.is_url:
+        raise WrongMode(elicitation)
+    if elicitation.closed_by_id == by.pk:
+        _go_on(elicitation)
+    return elicitation
+
+
+def complete(server: str, url_id: str) -> int:
+    """Go on with the calls of this server for which it says that the person has finished.
+
+    MCP 2025-11-25, client/elicitation, "Completion Notifications"; unknown ids are passed over.
+
+    Args:
+        server: The name under which this site configured the server that sent the notification.
+        url_id: Its ``elicitationId``.
+
+    Returns:
+        How many calls that were.
+    """
+    if not url_id:
+        return 0
+    since = timezone.now() - settings.ANSWER_TTL
+    rows = Elicitation.objects.using(write_alias()).filter(closed_at__gt=since, url_id=url_id)
+    # Compared once more: some databases call `A1` and `a1` equal.
+    found = [row for row in rows.going_on() if (row.server, row.url_id) == (server, url_id)]
+    return sum(map(_go_on, found))
+
+
+def _go_on(elicitation: Elicitation) -> bool:
+    now = timezone.now()
+    rows = Elicitation.objects.using(write_alias()).going_on().filter(pk=elicitation.pk)
+    changes: dict[str, Any] = {
+        "continued_at": now,
+        # In the outbox again, should nobody go on with the call.
+        "resume_at": now + settings.RESUME_AFTER,
+        "resent": 0,
+        "delivered_at": None,
+        "delivery": "",
+    }
+
+    def change() -> bool:
+        if rows.update(**changes) != 1:
+            return False
+        _announce(elicitation_closed, elicitation)
+        return True
+
+    if not in_transaction(change):
+        return False
+    for name, value in changes.items():
+        setattr(elicitation, name, value)
+    return True
+
+
+def continued(elicitation_ids: Collection[uuid.UUID], since: datetime) -> bool:
+    """Whether somebody has said since then that they finished at one of these addresses."""
+    rows = Elicitation.objects.using(write_alias()).filter(pk__in=elicitation_ids)
+    return rows.filter(continued_at__gte=since).exists()
+
+
+def _same(elicitation: Elicitation, fingerprint: str | None) -> Elicitation:
+    if fingerprint is not None and fingerprint != elicitation.fingerprint:
+        raise Replaced(elicitation)
+    return elicitation
+
+
+@sensitive_variables()
+def _accept(
+    elicitation: Elicitation,
+    answers: Mapping[str, FormAnswer],
+    digest: str,
+    *,
+    by: AbstractBaseUser,
+    via: str,
+) -> Elicitation:
     closed = _close(
-        elicitation,
-        State.ANSWERED,
-        by=by,
-        via=via,
-        # Only what was asked is kept.
-        answers={name: answers[name] for name in (p.name for p in schema.properties)},
-        answer_digest=digest,
+        elicitation, State.ANSWERED, by=by, via=via, answers=answers, answer_digest=digest
     )
     # The same person: somebody else who may answer must not find out by guessing.
     same = closed.answer_digest == digest and closed.closed_by_id == by.pk
@@ -325,11 +487,15 @@ def decline(
 ) -> Elicitation:
     """Record that a person declined; declining again succeeds again.
 
+    Who agreed to open an address can still decline as long as the server asks for it.
+
     Raises:
         Closed: It was answered or withdrawn, or its time is up.
         Elicitation.DoesNotExist: There is no such question for this person.
     """
     closed = _close(get(by, elicitation_id), State.DECLINED, by=by, via=via)
+    if closed.is_url and closed.state == State.ANSWERED and closed.closed_by_id == by.pk:
+        _take_back(closed, via=via)
     if closed.state != State.DECLINED:
         raise Closed(closed)
     return closed
@@ -452,6 +618,16 @@ def _pause(times: int) -> timedelta:
     return min(pause, LONGEST_PAUSE)
 
 
+def forget_addresses(before: datetime, *, limit: int = 500) -> int:
+    """Forget up to ``limit`` addresses of questions that were closed at ``before`` or earlier.
+
+    They may hold secrets. Nobody is shown them any more once consent to them has expired.
+    """
+    rows = Elicitation.objects.using(write_alias()).closed_before(before).with_address()
+    old = list(rows.order_by("closed_at").values_list("pk", flat=True)[:limit])
+    return in_transaction(lambda: rows.filter(pk__in=old).update(url="")) if old else 0
+
+
 def delete_old(before: datetime, *, limit: int = 500) -> int:
     """Delete up to ``limit`` questions that were closed at ``before`` or earlier."""
     rows = Elicitation.objects.using(write_alias())
@@ -482,6 +658,7 @@ def replace(parked_call_id: uuid.UUID, *, keep: set[uuid.UUID], reason: str) -> 
             elicitation,
             state=State.WITHDRAWN,
             reason=reason,
+            url="",
             closed_at=now,
             closed_via=Via.HOST,
             # There is nothing the server could be told of it.
@@ -519,6 +696,8 @@ def _close(
         if not _win(
             elicitation,
             state=State.EXPIRED if late else state,
+            # Only who agreed to open the address still needs it.
+            url=elicitation.url if state == State.ANSWERED and not late else "",
             reason="" if late else reason,
             closed_at=at,
             closed_by=None if late else by,
@@ -528,26 +707,58 @@ def _close(
         ):
             elicitation.refresh_from_db(using=write_alias())
             return elicitation
-        accepted = elicitation.state == State.ANSWERED
-        store = DatabaseFormAnswerStore(
-            scope=elicitation.scope,
-            call=elicitation.call,
-            respondent_id=elicitation.respondent_id,
-        )
-        answer_row = store.answer_row(
-            server=elicitation.server,
-            tool=elicitation.tool,
-            fingerprint=elicitation.fingerprint,
-            action=FormAnswerAction.ACCEPT if accepted else FormAnswerAction.DECLINE,
-            answers=answers or {},
-            number=elicitation.number,
-            elicitation_id=elicitation.pk,
-        )
-        record([answer_row])
+        _record(elicitation, answers or {})
         _announce(elicitation_closed, elicitation)
         return elicitation
 
     return in_transaction(close, redoable=redoable)
+
+
+@sensitive_variables()
+def _record(elicitation: Elicitation, answers: Mapping[str, FormAnswer]) -> None:
+    """Leave what the server is to be told of a closed question."""
+    accepted = elicitation.state == State.ANSWERED
+    store = DatabaseFormAnswerStore(
+        scope=elicitation.scope,
+        call=elicitation.call,
+        respondent_id=elicitation.respondent_id,
+    )
+    answer_row = store.answer_row(
+        server=elicitation.server,
+        tool=elicitation.tool,
+        fingerprint=elicitation.fingerprint,
+        action=FormAnswerAction.ACCEPT if accepted else FormAnswerAction.DECLINE,
+        answers=answers,
+        number=elicitation.number,
+        elicitation_id=elicitation.pk,
+    )
+    record([answer_row])
+
+
+def _take_back(elicitation: Elicitation, *, via: str) -> None:
+    """Turn a consent into a decline, where the server still asks for the address."""
+    now = timezone.now()
+    rows = Elicitation.objects.using(write_alias()).going_on().filter(pk=elicitation.pk)
+    changes: dict[str, Any] = {
+        "state": State.DECLINED,
+        "reason": TAKEN_BACK,
+        "url": "",
+        "closed_at": now,
+        "closed_via": via,
+        "resume_at": now + settings.RESUME_AFTER,
+        "resent": 0,
+        "delivered_at": None,
+        "delivery": "",
+    }
+
+    def take_back() -> None:
+        if rows.update(**changes) == 1:
+            for name, value in changes.items():
+                setattr(elicitation, name, value)
+            _record(elicitation, {})
+            _announce(elicitation_closed, elicitation)
+
+    in_transaction(take_back)
 
 
 def _win(elicitation: Elicitation, **changes: object) -> bool:
@@ -606,12 +817,17 @@ aget = sync_to_async(get)
 aask_in_call = sync_to_async(ask_in_call)
 arecorded = sync_to_async(recorded)
 aanswer = sync_to_async(answer)
+aconsent = sync_to_async(consent)
+ago_on = sync_to_async(go_on)
+acomplete = sync_to_async(complete)
+acontinued = sync_to_async(continued)
 adecline = sync_to_async(decline)
 awithdraw = sync_to_async(withdraw)
 aexpire = sync_to_async(expire)
 aexpire_now = sync_to_async(expire_now)
 aexpire_due = sync_to_async(expire_due)
 aresend_due = sync_to_async(resend_due)
+aforget_addresses = sync_to_async(forget_addresses)
 adelete_old = sync_to_async(delete_old)
 afollow_up = sync_to_async(follow_up)
 ashown = sync_to_async(shown)

@@ -23,13 +23,19 @@ from django.db.models.functions import MD5
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.debug import sensitive_variables
 
 from .core import (
+    Address,
     ElicitationError,
+    ElicitationURL,
     FormAnswer,
     FormAnswerAction,
     FormElicitation,
+    FormElicitationPending,
+    FormRefusal,
     FormSchema,
+    parse_elicitation_url,
     parse_requested_schema,
 )
 
@@ -54,6 +60,18 @@ class TooLarge(ElicitationError, ValueError):
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"The {field} cannot be stored: {reason}.", code="too_large")
+
+
+class AddressNotAllowed(FormRefusal):
+    """The operator's policy does not let this server show addresses of this host."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__(
+            f"The server '{server}' asks people to open an address that its policy does not list. "
+            "An operator decides that in the admin, under server policies.",
+            code="not_allowed",
+            reason="an address that the policy does not list",
+        )
 
 
 def check_name(field: str, value: object, *, blank: bool = False) -> str:
@@ -160,6 +178,20 @@ class ServerPolicy(models.Model):
         default=False,
         help_text=_("Fill in the answers that the server suggests. People can change them."),
     )
+    allowed_domains = models.TextField(
+        _("allowed domains"),
+        blank=True,
+        help_text=_(
+            "The hosts of the addresses that the server may ask people to open, one a line: "
+            "example.com for this host alone, *.example.com for every name below it. "
+            "Empty: any host."
+        ),
+    )
+    allow_loopback_http = models.BooleanField(
+        _("plain http on this machine"),
+        default=False,
+        help_text=_("Allow addresses such as http://localhost:8000/, for development."),
+    )
 
     objects = ServerPolicyQuerySet.as_manager()
 
@@ -194,6 +226,13 @@ class ServerPolicy(models.Model):
             raise ValidationError(
                 {"label": _("A label is one line without invisible or control characters.")}
             )
+        for line in filter(None, map(str.strip, self.allowed_domains.splitlines())):
+            if _allowed_host(line) is None:
+                message = _(
+                    "Write one host a line, such as example.com or *.example.com, without "
+                    "https:// and without a path."
+                )
+                raise ValidationError({"allowed_domains": message})
         mine = _looks_like(self.display_name)
         if any(_looks_like(other.display_name) == mine for other in others.all()):
             raise ValidationError({"label": _("Another server is shown under this name already.")})
@@ -204,9 +243,68 @@ class ServerPolicy(models.Model):
         return self.policy == self.Policy.URL_AND_FORM
 
     @property
+    def allows_urls(self) -> bool:
+        """Whether the server may ask a person to open an address."""
+        return self.policy in (self.Policy.URL, self.Policy.URL_AND_FORM)
+
+    def allows_host(self, host: str) -> bool:
+        """Whether addresses of this host may be put in front of a person.
+
+        Args:
+            host: As ``ElicitationURL.host`` has it.
+        """
+        lines = list(filter(None, map(str.strip, self.allowed_domains.splitlines())))
+        # A line that says nothing allows nothing, and so never opens the list to all.
+        return not lines or any(
+            host.endswith(allowed) if allowed.startswith(".") else host == allowed
+            for allowed in filter(None, map(_allowed_host, lines))
+        )
+
+    @sensitive_variables("text", "url")
+    def parse_url(self, text: object, *, site_host: str = "") -> ElicitationURL:
+        """Return an address that this policy lets the server show.
+
+        Args:
+            text: The address, as the server sent it.
+            site_host: The host of this site, for the warning of an imitation of it.
+
+        Raises:
+            Address: It is not one that is put in front of anyone.
+            AddressNotAllowed: The policy does not let the server show it.
+        """
+        try:
+            url = parse_elicitation_url(
+                text, allow_loopback_http=self.allow_loopback_http, site_host=site_host
+            )
+        except Address as refusal:
+            # Its frames have the address, and error reports have the variables of frames.
+            raise refusal.with_traceback(None) from None
+        if not self.allows_urls or not self.allows_host(url.host):
+            raise AddressNotAllowed(self.server)
+        return url
+
+    @property
     def display_name(self) -> str:
         """The name people see: the operator's label, else the configured name."""
         return self.label or self.server
+
+
+def _allowed_host(line: str) -> str | None:
+    """Return what a line of ``allowed_domains`` stands for: a host, or ``.`` and the end of one.
+
+    ``None`` where it is no host.
+    """
+    name = line.removeprefix("*.")
+    try:
+        url = parse_elicitation_url(f"https://{name}")
+    except Address:
+        return None
+    if url.rest or url.port is not None or name.endswith(":443"):
+        return None
+    if name == line:
+        return url.host
+    # Below a number there is nothing, and below `com` there is everything.
+    return None if "ip_address" in url.warnings or "." not in url.host else f".{url.host}"
 
 
 def _looks_like(text: str) -> str:
@@ -259,6 +357,24 @@ class ElicitationQuerySet(models.QuerySet["Elicitation"]):
             .exclude(models.Exists(calls.filter(claimed_until__gt=now)))
             .annotate(is_parked=models.Exists(calls))
             .order_by("resume_at", "id")
+        )
+
+    def with_address(self) -> ElicitationQuerySet:
+        """Questions that still have the address that they asked to open."""
+        return self.exclude(url="")
+
+    def going_on(self) -> ElicitationQuerySet:
+        """Addresses that people agreed to open, and whose calls have not gone on to their end.
+
+        The server has not been told yet, or was told and asks the same again.
+        """
+        calls = ParkedCall.objects.filter(pk=models.OuterRef("parked_call_id"))
+        consents = StoredFormAnswer.objects.filter(elicitation_id=models.OuterRef("pk"))
+        return (
+            self.filter(state=Elicitation.State.ANSWERED)
+            .exclude(url_host="")
+            .filter(models.Exists(calls))
+            .filter(models.Q(delivered_at=None) | models.Exists(consents))
         )
 
     def closed_before(self, moment: datetime) -> ElicitationQuerySet:
@@ -335,6 +451,12 @@ class Elicitation(models.Model):
     number = models.PositiveSmallIntegerField(_("number among identical ones"), default=0)
     message = models.TextField(_("message"))
     requested_schema = models.TextField(_("requested schema"))
+    # The address that a person is asked to open: whole, because they have to see it whole, and
+    # only as long as they can open it. Its host stays, for the audit.
+    url = models.TextField(blank=True, editable=False)
+    url_host = models.CharField(_("host"), max_length=255, blank=True)
+    # MCP 2025-11-25's `elicitationId`, by which a server says that the person has finished.
+    url_id = models.CharField(max_length=MAX_NAME_CHARS, blank=True, editable=False)
     allow_confirmation = models.BooleanField(default=False, editable=False)
     fingerprint = models.CharField(_("fingerprint"), max_length=64)
     respondent = models.ForeignKey(
@@ -371,6 +493,8 @@ class Elicitation(models.Model):
     # it was told again.
     resume_at = models.DateTimeField(null=True, editable=False)
     resent = models.PositiveSmallIntegerField(default=0, editable=False)
+    # When somebody last said that they have done what they opened the address for.
+    continued_at = models.DateTimeField(null=True, editable=False)
     # When the respondent was sent an e-mail about it.
     notified_at = models.DateTimeField(null=True, editable=False)
 
@@ -414,6 +538,25 @@ class Elicitation(models.Model):
         """What was asked, parsed again from the stored text."""
         return parse_requested_schema(
             self.requested_schema, allow_confirmation=self.allow_confirmation
+        )
+
+    @property
+    def is_url(self) -> bool:
+        """Whether it asks to open an address (URL mode), and not for a form's answers."""
+        return bool(self.url_host)
+
+    def pending(self) -> FormElicitationPending:
+        """Return the exception that stops the call until a person has answered."""
+        if not self.is_url:
+            return self.form_elicitation.pending()
+        # The address itself says nothing here, and may be forgotten already.
+        return FormElicitationPending(
+            server_name=self.server,
+            tool_name=self.tool,
+            message=self.message,
+            questions=[],
+            fingerprint=self.fingerprint,
+            opens_address=True,
         )
 
     @cached_property
@@ -486,6 +629,8 @@ class ParkedCall(models.Model):
     #: The request state as JSON text: ``null`` where the server sent none, ``""`` is a value.
     request_state = models.TextField(_("request state"), editable=False)
     received_at = models.DateTimeField(_("round received"))
+    #: Whether the round came as an error, so that its retry is a plain call.
+    plain = models.BooleanField(default=False, editable=False)
     #: Until when it belongs to the process that resumes it; the moment itself is its token.
     claimed_until = models.DateTimeField(_("being resumed until"), null=True)
     #: How often it was parked with a new question: what ``MAX_ROUNDS`` bounds.

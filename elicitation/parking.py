@@ -13,7 +13,7 @@ import hashlib
 import json
 import logging
 import uuid
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -136,13 +136,16 @@ class Round:
 
     ``requests`` holds the requests by the server's keys, ``request_state`` what it wants back
     byte for byte, ``None`` where it sent none. Rounds are counted from 1; servers forget a
-    state some time after ``received_at``.
+    state some time after ``received_at``. ``plain`` is a round that came as an error (MCP
+    2025-11-25, ``URLElicitationRequiredError``): its retry is the same call, and nothing more.
     """
 
     number: int
-    requests: Mapping[str, Mapping[str, Any]]
-    request_state: str | None
+    # No part of a repr, which may end in a log: addresses carry secrets.
+    requests: Mapping[str, Mapping[str, Any]] = field(repr=False)
+    request_state: str | None = field(repr=False)
     received_at: datetime = field(default_factory=timezone.now)
+    plain: bool = False
 
     @classmethod
     def of(cls, parked: ParkedCall) -> Self:
@@ -152,6 +155,7 @@ class Round:
             requests=json.loads(parked.requests),
             request_state=json.loads(parked.request_state),
             received_at=parked.received_at,
+            plain=parked.plain,
         )
 
     @property
@@ -197,19 +201,26 @@ def still_asked(parked: ParkedCall) -> list[Elicitation]:
     return [elicitation for elicitation in pending if elicitation.is_open()]
 
 
+def questions(elicitation_ids: Collection[uuid.UUID]) -> list[Elicitation]:
+    """Return these questions, in whatever state they are."""
+    rows = Elicitation.objects.using(store.write_alias()).filter(pk__in=elicitation_ids)
+    return list(rows.order_by("asked_at", "number"))
+
+
 def pending(elicitations: Sequence[Elicitation]) -> FormElicitationPending:
     """Return the exception that tells the host what its call waits for: at least one question.
 
     Of several questions it has the messages one after the other, the questions in one list,
     the first fingerprint and the earliest deadline.
     """
-    asked = [elicitation.form_elicitation.pending() for elicitation in elicitations]
+    asked = [elicitation.pending() for elicitation in elicitations]
     return FormElicitationPending(
         server_name=asked[0].server_name,
         tool_name=asked[0].tool_name,
         message="\n\n".join(one.message for one in asked),
         questions=[question for one in asked for question in one.questions],
         fingerprint=asked[0].fingerprint,
+        opens_address=any(one.opens_address for one in asked),
         elicitation_ids=[elicitation.pk for elicitation in elicitations],
         urls=[elicitation.get_absolute_url() for elicitation in elicitations],
         parked_call_id=elicitations[0].parked_call_id,
@@ -308,6 +319,7 @@ def park(
         requests=encode_json("requests", round.requests, settings.MAX_CALL_BYTES),
         request_state=encode_json("request state", round.request_state, settings.MAX_CALL_BYTES),
         received_at=round.received_at,
+        plain=round.plain,
         started_afresh=started_afresh,
     )
     answer_keys = {
@@ -532,6 +544,7 @@ def _settle(call_key: uuid.UUID, *, keep: Mapping[uuid.UUID, StoredFormAnswer]) 
 
 afind = sync_to_async(find)
 aget = sync_to_async(get)
+aquestions = sync_to_async(questions)
 astill_asked = sync_to_async(still_asked)
 aclaim = sync_to_async(claim)
 arenew = sync_to_async(renew)

@@ -34,10 +34,10 @@ from django.utils import timezone
 from .conf import settings
 from .core import (
     AnswerRefusal,
+    AnyElicitation,
     ElicitationError,
     FormAnswer,
     FormAnswerAction,
-    FormElicitation,
 )
 from .models import StoredFormAnswer, check_name, encode_json, row_key
 
@@ -261,7 +261,7 @@ class DatabaseFormAnswerStore:
 
     def record_form_answer(
         self,
-        elicitation: FormElicitation,
+        elicitation: AnyElicitation,
         action: FormAnswerAction | str,
         answers: Mapping[str, FormAnswer],
         *,
@@ -339,7 +339,7 @@ class DatabaseFormAnswerStore:
             expires_at=now + settings.ANSWER_TTL,
         )
 
-    def take_form_answer(self, elicitation: FormElicitation) -> StoredFormAnswer | None:
+    def take_form_answer(self, elicitation: AnyElicitation) -> StoredFormAnswer | None:
         """Take the answer to this question: return it and delete it, or return ``None``.
 
         Raises:
@@ -349,7 +349,7 @@ class DatabaseFormAnswerStore:
         return taken[0] if taken else None
 
     def take_form_answers(
-        self, elicitations: Sequence[FormElicitation], numbers: Sequence[int] | None = None
+        self, elicitations: Sequence[AnyElicitation], numbers: Sequence[int] | None = None
     ) -> list[StoredFormAnswer] | None:
         """Take the answers to all these questions, or none of them.
 
@@ -417,7 +417,7 @@ class DatabaseFormAnswerStore:
             return in_transaction(take, durable=True)
 
     def can_take(
-        self, elicitations: Sequence[FormElicitation], numbers: Sequence[int] | None = None
+        self, elicitations: Sequence[AnyElicitation], numbers: Sequence[int] | None = None
     ) -> bool:
         """Whether answers to all these questions are recorded; a look, without a lock."""
         fingerprints = [elicitation.fingerprint() for elicitation in elicitations]
@@ -438,7 +438,7 @@ class DatabaseFormAnswerStore:
             tool=check_name("The tool", tool),
         )
 
-    def key(self, elicitation: FormElicitation, number: int = 0) -> uuid.UUID:
+    def key(self, elicitation: AnyElicitation, number: int = 0) -> uuid.UUID:
         """Return the key of the answer to this question."""
         return self._key(
             elicitation.server_name, elicitation.tool_name, elicitation.fingerprint(), number
@@ -449,7 +449,7 @@ class DatabaseFormAnswerStore:
 
     def _keys(
         self,
-        elicitations: Sequence[FormElicitation],
+        elicitations: Sequence[AnyElicitation],
         numbers: Sequence[int] | None,
         fingerprints: Sequence[str],
     ) -> list[uuid.UUID]:
@@ -462,7 +462,7 @@ class DatabaseFormAnswerStore:
         ]
 
     def can_be_sent(
-        self, row: StoredFormAnswer, elicitation: FormElicitation, fingerprint: str | None = None
+        self, row: StoredFormAnswer, elicitation: AnyElicitation, fingerprint: str | None = None
     ) -> bool:
         """Whether this row is an answer of this call to this question, and still fits it.
 
@@ -495,7 +495,7 @@ class DatabaseFormAnswerStore:
         return True
 
 
-def count_identical(elicitations: Sequence[FormElicitation]) -> list[int]:
+def count_identical(elicitations: Sequence[AnyElicitation]) -> list[int]:
     """Number identical questions of one round, from 0 in the order given."""
     if len(elicitations) == 1:
         return [0]

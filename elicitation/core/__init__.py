@@ -9,7 +9,9 @@ from .answers import FORM_ANSWER_TTL, FormAnswer, FormAnswerAction, StoredFormAn
 from .credentials import looks_like_a_credential, names_a_credential
 from .elicitation import (
     MAX_FORM_KEY_CHARS,
+    NO_PROPERTIES_JSON,
     Accept,
+    AnyElicitation,
     Ask,
     Decline,
     FormAnswerStore,
@@ -17,6 +19,7 @@ from .elicitation import (
     FormElicitationPending,
     FormOutcome,
     StoredFormAnswers,
+    URLElicitation,
     form_answer_storage_key,
 )
 from .errors import (
@@ -67,11 +70,13 @@ __all__ = [
     "MAX_FORM_TEXT_CHARS",
     "MAX_FORM_TITLE_CHARS",
     "NO",
+    "NO_PROPERTIES_JSON",
     "URL_WARNINGS",
     "YES",
     "Accept",
     "Address",
     "AnswerRefusal",
+    "AnyElicitation",
     "Ask",
     "Choice",
     "Credential",
@@ -95,6 +100,7 @@ __all__ = [
     "StoredFormAnswer",
     "StoredFormAnswers",
     "Text",
+    "URLElicitation",
     "Value",
     "YesNo",
     "attribution_header",

@@ -1,4 +1,4 @@
-"""A form elicitation: what one server asks before one tool goes on, and how it is answered."""
+"""An elicitation: what one server asks before one tool goes on, and how it is answered."""
 
 import hashlib
 import json
@@ -13,12 +13,16 @@ from uuid import UUID
 from .answers import FormAnswerAction, StoredFormAnswer
 from .errors import AnswerRefusal, ElicitationError, Schema
 from .kinds import Value
-from .schema import FormSchema
+from .schema import FormSchema, parse_requested_schema
 from .text import MAX_FORM_TEXT_CHARS, is_clean, scrub
+from .url import ElicitationURL
 
 logger = logging.getLogger("elicitation")
 
 MAX_FORM_KEY_CHARS: Final = 200
+#: What a question has that asks for nothing but consent, as text and parsed.
+NO_PROPERTIES_JSON: Final = '{"type":"object","properties":{}}'
+NO_PROPERTIES: Final = parse_requested_schema(NO_PROPERTIES_JSON, allow_confirmation=True)
 _NAME_CHARS: Final = 128
 _NOT_IN_A_KEY: Final = re.compile(r"[^A-Za-z0-9_.-]")
 _LINE_BREAKS_AND_TABS: Final = re.compile("[\t\n\r\u2028\u2029]")
@@ -39,10 +43,11 @@ def _shown(name: str) -> str:
 class FormElicitationPending(ElicitationError):
     """A tool call waits for a person. Not a failure: call the tool again once they answered.
 
-    `questions` are in the order of their names. The optional fields are for the application
-    that put the questions in front of someone: the ids of its records, the addresses of the
-    pages on which they are answered, the waiting call's id, and the `deadline` (an aware
-    datetime). No text of the server's stands in `str()`.
+    `questions` are in the order of their names; there are none where the person is asked to
+    open an address (`opens_address`). The optional fields are for the application that put the
+    questions in front of someone: the ids of its records, the addresses of the pages on which
+    they are answered, the waiting call's id, and the `deadline` (an aware datetime). No text of
+    the server's stands in `str()`.
     """
 
     def __init__(
@@ -53,6 +58,7 @@ class FormElicitationPending(ElicitationError):
         message: str,
         questions: Sequence[dict[str, Any]],
         fingerprint: str,
+        opens_address: bool = False,
         elicitation_ids: Sequence[UUID] = (),
         urls: Sequence[str] = (),
         parked_call_id: UUID | None = None,
@@ -68,6 +74,7 @@ class FormElicitationPending(ElicitationError):
         self.message = message
         self.questions = list(questions)
         self.fingerprint = fingerprint
+        self.opens_address = opens_address
         self.elicitation_ids = tuple(elicitation_ids)
         self.urls = tuple(urls)
         self.parked_call_id = parked_call_id
@@ -80,6 +87,9 @@ class FormElicitationPending(ElicitationError):
         what = {0: "to be confirmed", 1: "an answer to 1 question"}.get(
             count, f"answers to {count} questions"
         )
+        if self.opens_address:
+            visit = "the person to do something on a page of its own"
+            what = visit if count == 0 else f"{what} and {visit}"
         until = (
             "" if self.deadline is None else f" They have until {self.deadline:%Y-%m-%d %H:%M %Z}."
         )
@@ -91,18 +101,14 @@ class FormElicitationPending(ElicitationError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FormElicitation:
-    """One `elicitation/create` request in form mode (MCP 2026-07-28, client/elicitation).
-
-    `server_name` is the one the operator configured; `key` the request's key in the server's
-    reply. Raises Schema for a message or key that is over its bound or not safe to show.
-    """
+class _Elicitation:
+    """What the requests of both modes have. Raises Schema for a message or key that is over its
+    bound or not safe to show."""
 
     server_name: str
     tool_name: str
     key: str
     message: str
-    schema: FormSchema
 
     def __post_init__(self) -> None:
         for what, text, limit in (
@@ -118,17 +124,29 @@ class FormElicitation:
         if _LINE_BREAKS_AND_TABS.search(self.key):
             raise Schema("the key has control characters")
 
+
+def _fingerprint(*parts: str | int) -> str:
+    encoded = json.dumps(parts, separators=(",", ":"))
+    return hashlib.sha256(encoded.encode("ascii")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormElicitation(_Elicitation):
+    """One `elicitation/create` request in form mode (MCP 2026-07-28, client/elicitation).
+
+    `server_name` is the one the operator configured; `key` the request's key in the server's
+    reply. Raises Schema for a message or key that is over its bound or not safe to show.
+    """
+
+    schema: FormSchema
+
     def fingerprint(self) -> str:
         """SHA-256, in hex, of the message and the schema's own fingerprint.
 
         An answer is honoured only where it is unchanged. The key is no part of it: servers
         make new ones for every call.
         """
-        encoded = json.dumps(
-            ["elicitation.form", 1, self.message, self.schema.fingerprint()],
-            separators=(",", ":"),
-        )
-        return hashlib.sha256(encoded.encode("ascii")).hexdigest()
+        return _fingerprint("elicitation.form", 1, self.message, self.schema.fingerprint())
 
     def pending(self) -> FormElicitationPending:
         """The exception that stops the tool call until a person has answered."""
@@ -141,11 +159,58 @@ class FormElicitation:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class URLElicitation(_Elicitation):
+    """One `elicitation/create` request in URL mode (MCP 2026-07-28, client/elicitation).
+
+    To the person it is a question without fields: whether to open this address. `url_id` is the
+    `elicitationId` by which a server of MCP 2025-11-25 says that the person has finished there,
+    or blank. Raises as `FormElicitation`.
+    """
+
+    url: ElicitationURL
+    url_id: str = ""
+
+    def __post_init__(self) -> None:
+        # No zero-argument super(): a class with slots is made a second time.
+        _Elicitation.__post_init__(self)
+        if type(self.url_id) is not str:
+            raise Schema("its elicitationId is not a string")
+        if len(self.url_id) > MAX_FORM_KEY_CHARS or not is_clean(self.url_id):
+            raise Schema("its elicitationId is too long or has control characters")
+
+    @property
+    def schema(self) -> FormSchema:
+        """A schema without properties: what is recorded of the person is accept or decline."""
+        return NO_PROPERTIES
+
+    def fingerprint(self) -> str:
+        """SHA-256, in hex, of the message and the whole address.
+
+        Consent is honoured only where both are unchanged.
+        """
+        return _fingerprint("elicitation.url", 1, self.message, self.url.text)
+
+    def pending(self) -> FormElicitationPending:
+        """The exception that stops the tool call until a person has consented."""
+        return FormElicitationPending(
+            server_name=self.server_name,
+            tool_name=self.tool_name,
+            message=self.message,
+            questions=[],
+            fingerprint=self.fingerprint(),
+            opens_address=True,
+        )
+
+
+AnyElicitation: TypeAlias = FormElicitation | URLElicitation
+
+
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """Send `accept` with this content."""
+    """Send `accept` with this content, or, in URL mode, with none."""
 
-    content: dict[str, Value]
+    content: dict[str, Value] | None
 
     def __repr__(self) -> str:
         return "Accept(...)"

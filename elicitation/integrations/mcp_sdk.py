@@ -11,6 +11,8 @@ import logging
 import uuid
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -20,13 +22,19 @@ from mcp import ClientSession, MCPError
 from mcp.client.session import (
     ClientRequestContext,
     ElicitationFnT,
+    IncomingMessage,
     ListRootsFnT,
+    MessageHandlerFnT,
     SamplingFnT,
 )
 from mcp.shared.dispatcher import CallOptions
 from mcp.types import (
+    CONNECTION_CLOSED,
+    REQUEST_TIMEOUT,
+    URL_ELICITATION_REQUIRED,
     CallToolResult,
     CreateMessageRequest,
+    ElicitCompleteNotification,
     ElicitRequestParams,
     ElicitResult,
     ErrorData,
@@ -44,6 +52,7 @@ from ..core import (
     FormElicitationPending,
     FormRefusal,
     Schema,
+    URLElicitation,
 )
 from ..in_call import answer_in_call
 from ..models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer, TooLarge
@@ -53,6 +62,7 @@ if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
 
 __all__ = [
+    "AddressDeclined",
     "AnotherRespondent",
     "CallInProgress",
     "InputNotSupported",
@@ -74,6 +84,10 @@ SAMPLING, ROOTS = "sampling/createMessage", "roots/list"
 #: A server that sends a state and asks nothing wants to be called again; first pause and
 #: longest pause in seconds, and how often in all before the call is given up.
 FIRST_PAUSE, LONGEST_PAUSE, MAX_PAUSES = 0.05, 5.0, 12
+
+#: The same for a server that asks for an address again that a person has agreed to open: they
+#: may be about to finish. Then the call is parked until they say so.
+FIRST_WAIT, LONGEST_WAIT, MAX_WAITS = 0.5, 4.0, 5
 
 #: The reason with which the SDK's servers refuse a state they cannot read (any more).
 INVALID_STATE = "invalid_request_state"
@@ -105,6 +119,20 @@ class InputNotSupported(ElicitationError):
             f"The server '{server}' asks for {named}, which this host does not provide. Pass "
             "sampling= or roots= to call_tool() and resume(), or do not declare the capability.",
             code="input_not_supported",
+        )
+
+
+class AddressDeclined(ElicitationError):
+    """The server runs the tool only once a person has opened an address, and nobody agreed to.
+
+    Where it said so by an error (``URLElicitationRequiredError``), there is no way to tell it.
+    """
+
+    def __init__(self, server: str, tool: str) -> None:
+        super().__init__(
+            f"The server '{server}' does not run '{tool}' before a person has opened an address, "
+            "and nobody agreed to open it.",
+            code="address_declined",
         )
 
 
@@ -162,6 +190,7 @@ async def call_tool(
         ParkedCall.DoesNotExist: Another process has finished it just now.
         AnotherRespondent: The call waits for somebody else.
         InputNotSupported: The server asks for sampling or roots, and there are none.
+        AddressDeclined: The server wants an address to be opened first, and nobody agreed to.
         TooManyRounds: The server asks without end.
         InvalidName, TooLarge: A name or the arguments cannot be stored.
         MCPError: The server refused the first call.
@@ -197,7 +226,7 @@ async def resume(
     Raises:
         ParkedCall.DoesNotExist: The call has finished.
         FormElicitationPending, FormRefusal, RoundLost, CallInProgress, InputNotSupported,
-        TooManyRounds, MCPError: As ``call_tool``.
+        AddressDeclined, TooManyRounds, MCPError: As ``call_tool``.
     """
     return await _go_on(session, await parking.aget(parked_call_id), sampling, roots)
 
@@ -237,23 +266,36 @@ def elicitation_callback(
 
 
 def client_options(
-    server: str, attended: bool = True, *, callback: ElicitationFnT | None = None
+    server: str,
+    attended: bool = True,
+    *,
+    callback: ElicitationFnT | None = None,
+    message_handler: MessageHandlerFnT | None = None,
 ) -> dict[str, Any]:
     """Return the keyword arguments for ``mcp.Client`` that declare what may be asked.
 
     Nothing is declared where nobody can be asked, or the operator's policy is ``none``. The
-    SDK declares form and URL mode together; what the policy does not allow is declined.
+    SDK declares form and URL mode together; what the policy does not allow is declined. A
+    server's word that a person has finished at an address wakes the call that waits for it.
 
     Args:
         server: The name under which this site configured the server.
         attended: Whether somebody can be asked.
         callback: What answers a server that asks in the middle of a call, such as one from
             ``elicitation_callback``; by default such questions are declined.
+        message_handler: What else hears of the server's notifications.
     """
     policy = ServerPolicy.objects.for_server(server)
     if not attended or policy.policy == ServerPolicy.Policy.NONE:
-        return {}
-    return {"elicitation_callback": callback or _decline_in_call}
+        return {} if message_handler is None else {"message_handler": message_handler}
+
+    async def hear(message: IncomingMessage) -> None:
+        if isinstance(message, ElicitCompleteNotification):
+            await inbox.acomplete(server, message.params.elicitation_id)
+        if message_handler is not None:
+            await message_handler(message)
+
+    return {"elicitation_callback": callback or _decline_in_call, "message_handler": hear}
 
 
 aclient_options = sync_to_async(client_options)
@@ -370,9 +412,12 @@ class _Run:
         self.deliveries: dict[uuid.UUID, str] = {}
         #: Whether the server was given anything since, so that its state is not the stored one.
         self.sent = False
+        #: The consents that the server was told last: it may ask for the same addresses again.
+        self.consents: dict[uuid.UUID, StoredFormAnswer] = {}
         self.answered = 0
         self.declined = 0
         self.pauses = 0
+        self.waits = 0
 
     async def first_round(self) -> CallToolResult | Round:
         """Call the tool from the start, with the arguments of its first time."""
@@ -409,7 +454,9 @@ class _Run:
         """Leave nothing half-done behind a call that did not come to its end or was parked."""
         if self.call is None:
             return
-        over = self.sent or isinstance(error, FormRefusal | RoundLost | TooLarge | TooManyRounds)
+        over = self.sent or isinstance(
+            error, AddressDeclined | FormRefusal | RoundLost | TooLarge | TooManyRounds
+        )
         if self.lease is not None:
             ours = await parking.arenew(self.lease)
         else:
@@ -439,6 +486,9 @@ class _Run:
         except FormRefusal as refusal:
             refusal.result = await self._refuse(round)
             raise
+        again = self._asked_again(questions)
+        if again and len(again) == len(questions):
+            return await self._wait_for_completion(round, questions, again)
         missing = [question for question in questions if self._key(question) not in self.in_hand]
         if not await sync_to_async(handler.can_answer)(self.call.answers, missing):
             return await self._park(round, questions)
@@ -451,16 +501,70 @@ class _Run:
             return await self._park(round, questions)
         self.in_hand |= {answer.pk: answer for answer in taken}
         sent = [self.in_hand.pop(self._key(question)) for question in questions]
+        if round.plain and any(_is_decline(answer) for answer in sent):
+            self._note(sent, Delivery.DROPPED)
+            raise AddressDeclined(self.server, self.tool)
+        self.consents = {
+            answer.pk: answer
+            for answer, question in zip(sent, questions, strict=True)
+            if isinstance(question.elicitation, URLElicitation) and not _is_decline(answer)
+        }
         responses = others | {
             question.elicitation.key: _response(handler.outcome(answer, question))
             for question, answer in zip(questions, sent, strict=True)
         }
         return await self._retry(round, responses, sent)
 
+    def _asked_again(self, questions: Sequence[inbox.Question]) -> list[StoredFormAnswer]:
+        """Take the consents in hand that the server was told, and that it asks for once more."""
+        told, self.consents = self.consents, {}
+        again = [
+            consent
+            for question in questions
+            if (consent := told.get(self._key(question))) is not None
+            and consent.elicitation_id is not None
+            and not consent.is_expired()
+        ]
+        for consent in again:
+            self.in_hand[consent.pk] = consent
+            self.deliveries.pop(consent.elicitation_id, None)  # type: ignore[arg-type]  # above
+        return again
+
+    async def _wait_for_completion(
+        self,
+        round: Round,
+        questions: Sequence[inbox.Question],
+        consents: Sequence[StoredFormAnswer],
+    ) -> Round:
+        """Tell a server again, after a pause, that a person agreed to open its address.
+
+        That they agreed does not mean that they have finished there, and a server that has to
+        know asks again. The round is parked first, with the consent, so that whatever breaks
+        off here, the call can go on; after a few times it stays parked until the person, or the
+        server, says that they have finished.
+
+        Raises:
+            FormElicitationPending: It stays parked.
+        """
+        assert self.call is not None
+        # No person was asked anything: it is the same round.
+        self.answered -= 1
+        round = replace(round, number=round.number - 1)
+        await self._store(round, questions)
+        ids = [consent.elicitation_id for consent in consents if consent.elicitation_id]
+        if not await inbox.acontinued(ids, round.received_at):
+            if self.lease is None or self.waits == MAX_WAITS:
+                raise parking.pending(await parking.aquestions(ids))
+            await asyncio.sleep(min(FIRST_WAIT * 2**self.waits, LONGEST_WAIT))
+            self.waits += 1
+        return round
+
     async def _decline(self, round: Round) -> CallToolResult | Round:
         """Answer a round that is put to nobody: the call is unattended, or asked too often."""
         if self.declined == (settings.MAX_ROUNDS if self.call is None else 1):
             raise TooManyRounds(self.server, self.tool)
+        if round.plain:
+            raise AddressDeclined(self.server, self.tool)
         self.declined += 1
         logger.warning(
             "Nobody is asked: the call is unattended, or has asked too often; declining",
@@ -490,9 +594,15 @@ class _Run:
         self, round: Round, questions: Sequence[inbox.Question]
     ) -> CallToolResult | Round:
         """Park the call and tell the host; go on where people answered meanwhile."""
-        assert self.call is not None
         if self.asked >= settings.MAX_ROUNDS:
             return await self._decline(round)
+        if waiting := await self._store(round, questions):
+            raise parking.pending(waiting)
+        return round
+
+    async def _store(self, round: Round, questions: Sequence[inbox.Question]) -> list[Elicitation]:
+        """Park the call; return the questions that wait for the person."""
+        assert self.call is not None
         try:
             waiting = await parking.apark(
                 self.call,
@@ -511,9 +621,7 @@ class _Run:
         self.deliveries = {}
         self.sent = False
         self.resumed = True
-        if waiting:
-            raise parking.pending(waiting)
-        return round
+        return waiting
 
     async def _retry(
         self,
@@ -529,8 +637,13 @@ class _Run:
             if round.number == 1 and _is_unread(error) and not self.started_afresh:
                 self.started_afresh = True
                 self.declined = 0
+                self.consents = {}
                 self.in_hand |= {answer.pk: answer for answer in answers}
                 return await self.first_round()
+            if len(self.consents) == len(answers) > 0 and not _is_refusal(error):
+                # Nothing of the person's but their consent, which can be told twice.
+                self.in_hand |= self.consents
+                raise
             self.sent = True
             self._note(answers, Delivery.ROUND_LOST)
             logger.warning(
@@ -553,6 +666,8 @@ class _Run:
             The tool's result, where the server went on without an answer.
         """
         self.sent = True
+        if round.plain:
+            return None
         try:
             reply = await self._send(round.number + 1, round, _declines(round))
         except Exception as error:
@@ -600,6 +715,8 @@ class _Run:
             Schema: The reply is no reply that MCP has.
         """
         received_at = timezone.now()
+        if round is not None and round.plain:
+            round = responses = None
         try:
             reply = await self.session.call_tool(
                 self.tool,
@@ -612,6 +729,10 @@ class _Run:
         except ValidationError:
             # Its text quotes what the server sent.
             raise Schema("the server's reply is not one that MCP has") from None
+        except MCPError as error:
+            if error.code != URL_ELICITATION_REQUIRED:
+                raise
+            return _required_round(error, number, received_at)
         if not isinstance(reply, InputRequiredResult):
             return reply
         return Round(
@@ -655,6 +776,35 @@ class _Run:
         return self.call.answers.key(question.elicitation, question.number)
 
 
+def _required_round(error: MCPError, number: int, received_at: datetime) -> Round:
+    """Return the round that a server of MCP 2025-11-25 asks for by an error.
+
+    Client/elicitation, "URL Elicitation Required Error": addresses that have to be opened before
+    the same request can succeed.
+
+    Raises:
+        Schema: It does not say which.
+    """
+    data = error.data if isinstance(error.data, Mapping) else {}
+    elicitations = data.get("elicitations")
+    if not (
+        isinstance(elicitations, list)
+        and elicitations
+        and all(isinstance(one, Mapping) and one.get("mode") == "url" for one in elicitations)
+    ):
+        raise Schema("the server wants addresses to be opened and does not say which") from None
+    return Round(
+        number=number,
+        requests={
+            str(index): {"method": handler.ELICITATION, "params": params}
+            for index, params in enumerate(elicitations)
+        },
+        request_state=None,
+        received_at=received_at,
+        plain=True,
+    )
+
+
 async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
     # The scope keeps anyio from cancelling again at every turn of the loop.
     with anyio.CancelScope(shield=True):
@@ -671,8 +821,20 @@ def _declines(round: Round) -> dict[str, InputResponse]:
 
 def _response(outcome: Accept | Decline) -> ElicitResult:
     if isinstance(outcome, Accept):
-        return ElicitResult(action="accept", content={**outcome.content})
+        content = outcome.content
+        return ElicitResult(action="accept", content=None if content is None else {**content})
     return ElicitResult(action="decline")
+
+
+def _is_decline(answer: StoredFormAnswer) -> bool:
+    return answer.action == StoredFormAnswer.Action.DECLINE
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether the server replied, and not what it should; else the call broke off."""
+    if isinstance(error, MCPError):
+        return error.code not in (CONNECTION_CLOSED, REQUEST_TIMEOUT)
+    return isinstance(error, FormRefusal)
 
 
 def _is_unread(error: BaseException) -> bool:

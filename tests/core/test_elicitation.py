@@ -270,7 +270,17 @@ def test_all_that_is_exported_exists_and_is_sorted_as_it_is_checked() -> None:
     assert all(hasattr(elicitation.core, name) for name in exported)
 
 
-FLOORS = ["errors", "text", "credentials", "answers", "kinds", "schema", "elicitation"]
+FLOORS = [
+    "errors",
+    "text",
+    "domains",
+    "url",
+    "credentials",
+    "answers",
+    "kinds",
+    "schema",
+    "elicitation",
+]
 
 
 @pytest.mark.parametrize("module", FLOORS)

@@ -150,7 +150,7 @@ def test_an_answer_recorded_before_is_taken_at_once(policy: ServerPolicy, user: 
         {"mode": "video", "message": "?"},
         {"message": "?"},
         {"message": 7, "requestedSchema": PLAN},
-        {"mode": "url", "message": "?", "url": "https://x.test/"},
+        {"mode": "url", "message": "?", "url": "http://x.test/"},
         {},
     ],
 )

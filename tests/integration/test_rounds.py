@@ -570,10 +570,11 @@ class TestRefusals:
         assert server.answers == [("decline", None)]
         assert not Elicitation.objects.exists()
 
-    def test_url_mode_is_declined_with_a_reason(self, host_for: HostFor) -> None:
+    def test_without_url_no_address_is_shown(self, host_for: HostFor) -> None:
         def tool(params: CallToolRequestParams) -> Any:
             return text("ok") if params.input_responses else ask(k=url("Go", "https://x.test/"))
 
+        ServerPolicy.objects.update(policy="none")
         host = host_for(server := ScriptedServer(tool))
         with pytest.raises(NotAllowed):
             host.call()

@@ -13,5 +13,7 @@ urlpatterns = [
     path("count/", views.count, name="count"),
     path("metrics", metrics.view, name="metrics"),
     path("<str:elicitation_id>/", views.question, name="question"),
+    path("<str:elicitation_id>/consent/", views.consent, name="consent"),
+    path("<str:elicitation_id>/continue/", views.go_on, name="continue"),
     path("<str:elicitation_id>/decline/", views.decline, name="decline"),
 ]

@@ -26,6 +26,7 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 
 from . import inbox
 from .conf import settings as app_settings
+from .core import FormRefusal
 from .forms import ElicitationForm, form_class
 from .models import Elicitation, ServerPolicy
 from .untrusted import mixes_scripts, one_line, speaks_of_secrets
@@ -56,6 +57,26 @@ HEADINGS_OF_OTHERS: dict[str, Promise] = {
     **HEADINGS,
     State.ANSWERED: _("This question was answered"),
     State.DECLINED: _("This question was declined"),
+}
+
+#: The same where it asked to open an address.
+HEADINGS_OF_ADDRESSES: dict[str, Promise] = {
+    **HEADINGS,
+    State.ANSWERED: _("You agreed to open the address"),
+}
+
+#: What a person should know of an address, by ``core.URL_WARNINGS``.
+WARNINGS: dict[str, Promise] = {
+    "insecure": _("The connection is not encrypted: others can read what you enter."),
+    "loopback": _("It is on your own computer, not on the Internet."),
+    "private_address": _("It is in a private network, such as a company's, not on the Internet."),
+    "ip_address": _("Its host is a number and not a name: it does not say whose it is."),
+    "port": _("It names a port that is not the usual one."),
+    "idn": _("Its name has letters beyond a to z, and may only look like a name that you know."),
+    "mixed_scripts": _("Its name mixes letters of several scripts. Honest names rarely do."),
+    "lookalike": _("Letters of its name look like others: it can be taken for another name."),
+    "imitates": _("It looks like an address of this site, and is not."),
+    "long": _("Its name is very long. Whose it is stands at its end."),
 }
 
 STATE_NAMES: dict[str, Promise] = {
@@ -186,6 +207,8 @@ def question(request: HttpRequest, elicitation_id: str) -> HttpResponse:
     """The form of a question that waits, or what became of it."""
     elicitation = inbox.get(signed_in(request), elicitation_id)
     policy = ServerPolicy.objects.for_server(elicitation.server)
+    if elicitation.is_url:
+        return _address(request, elicitation, policy)
     if request.method == "POST":
         return _submit(request, elicitation, policy)
     if not elicitation.is_open():
@@ -194,6 +217,35 @@ def question(request: HttpRequest, elicitation_id: str) -> HttpResponse:
     form = form_class()(elicitation.form_elicitation, prefill=policy.prefill)
     context = question_context(elicitation, policy, form)
     return render(request, "elicitation/question.html", context)
+
+
+@page("POST")
+def consent(request: HttpRequest, elicitation_id: str) -> HttpResponse:
+    """Agree to open an address; the page of the question has the link then."""
+    user = signed_in(request)
+    elicitation = inbox.get(user, elicitation_id)
+    policy = ServerPolicy.objects.for_server(elicitation.server)
+    try:
+        inbox.consent(elicitation.pk, by=user, fingerprint=request.POST.get("fingerprint", ""))
+    except inbox.WrongMode:
+        raise Elicitation.DoesNotExist from None
+    except inbox.Closed as closed:
+        return _closed(request, closed.elicitation, policy, code=closed.code)
+    except FormRefusal:
+        return _address(request, elicitation, policy, status=409)
+    return redirect(elicitation)
+
+
+@page("POST")
+def go_on(request: HttpRequest, elicitation_id: str) -> HttpResponse:
+    """Say that what was to be done at an address is done."""
+    user = signed_in(request)
+    elicitation = inbox.get(user, elicitation_id)
+    try:
+        inbox.go_on(elicitation.pk, by=user)
+    except inbox.WrongMode:
+        raise Elicitation.DoesNotExist from None
+    return redirect(elicitation)
 
 
 @page("POST")
@@ -247,6 +299,57 @@ def _submit(request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy
     return render(request, "elicitation/question.html", context, status=422)
 
 
+@sensitive_variables("url", "context")
+def _address(
+    request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy, *, status: int = 200
+) -> HttpResponse:
+    """Answer with the page that asks for consent, or, once it was given, with the link.
+
+    The link is for whoever agreed, and for as long as the consent lasts.
+    """
+    if request.method == "POST" and status == 200:
+        return HttpResponseNotAllowed(["GET", "HEAD"])
+    user = signed_in(request)
+    is_open = elicitation.is_open()
+    agreed = inbox.consent_lasts(elicitation) and elicitation.closed_by_id == user.pk
+    if not is_open and not agreed:
+        return _closed(request, elicitation, policy)
+    try:
+        url = policy.parse_url(elicitation.url, site_host=request.get_host())
+    except FormRefusal:
+        # An operator has changed the policy since it was asked.
+        url = None
+    context: dict[str, Any] = {
+        "elicitation": elicitation,
+        "server_name": shown_name(policy),
+        "mixes_scripts": mixes_scripts(shown_name(policy)),
+        "url": url,
+        "warnings": [WARNINGS[code] for code in (url.warnings if url else ())],
+        "ids": "elicitation",
+    }
+    if is_open:
+        inbox.shown(elicitation)
+        return render(request, "elicitation/consent.html", context, status=status)
+    return render(request, "elicitation/open.html", context | _after_consent(elicitation))
+
+
+def _after_consent(elicitation: Elicitation) -> dict[str, Any]:
+    waits = inbox.waits_for_completion(elicitation)
+    follow_up = inbox.follow_up(elicitation)
+    said = elicitation.continued_at
+    fresh = said is not None and timezone.now() - said < FRESH
+    assert elicitation.closed_at is not None
+    return {
+        "waits": waits,
+        "continued": waits and said is not None,
+        "follow_up": follow_up,
+        "leads_on": fresh and follow_up is not None,
+        # Not before the person says so: the page must not change under their hands.
+        "refresh": ("2" if waits and follow_up is None else "") if fresh else "",
+        "link_until": elicitation.closed_at + app_settings.ANSWER_TTL,
+    }
+
+
 def _closed(
     request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy, *, code: str = ""
 ) -> HttpResponse:
@@ -263,12 +366,13 @@ def _closed(
         follow_up = elicitation
     back = _next(request)
     is_own = elicitation.closed_by_id == signed_in(request).pk
+    headings = HEADINGS_OF_ADDRESSES if elicitation.is_url else HEADINGS
     context = {
         "elicitation": elicitation,
         "server_name": shown_name(policy),
         "state": state,
         "is_own": is_own,
-        "heading": (HEADINGS if is_own else HEADINGS_OF_OTHERS)[state],
+        "heading": (headings if is_own else HEADINGS_OF_OTHERS)[state],
         "not_stored": NOT_STORED.get(code, ""),
         "is_replaced": "replaced" in (code, elicitation.reason),
         "follow_up": follow_up,

@@ -6,9 +6,17 @@ import json
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from django.utils import timezone
+
 from elicitation import inbox
-from elicitation.core import FormElicitation, parse_requested_schema
-from elicitation.models import Elicitation, ServerPolicy
+from elicitation.core import (
+    NO_PROPERTIES_JSON,
+    FormElicitation,
+    URLElicitation,
+    parse_elicitation_url,
+    parse_requested_schema,
+)
+from elicitation.models import Elicitation, ParkedCall, ServerPolicy
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -66,6 +74,60 @@ def ask(
         round=round,
         respondent=user,
     )
+    if changes:
+        Elicitation.objects.filter(pk=elicitation.pk).update(**changes)
+        elicitation.refresh_from_db()
+    return elicitation
+
+
+def ask_to_open(
+    user: User,
+    address: str = "https://login.example.com/start?token=t0p",
+    message: str = "Sign in.",
+    *,
+    server: str = SERVER,
+    scope: str = "chat-1",
+    call: str = "call-1",
+    round: int = 1,
+    parked: bool = False,
+    **changes: Any,
+) -> Elicitation:
+    """Ask a person to open an address; ``parked`` makes the row of the call that waits, too."""
+    call_row = uuid.uuid4()
+    elicitation = inbox.ask(
+        inbox.Question(
+            elicitation=URLElicitation(
+                server_name=server,
+                tool_name="buy",
+                key="k",
+                message=message,
+                url=parse_elicitation_url(address, allow_loopback_http=True),
+            ),
+            requested_schema=NO_PROPERTIES_JSON,
+            allow_confirmation=True,
+            number=0,
+        ),
+        parked_call_id=call_row,
+        scope=scope,
+        scope_label="",
+        call=call,
+        round=round,
+        respondent=user,
+    )
+    if parked:
+        ParkedCall.objects.create(
+            id=call_row,
+            scope=scope,
+            call=call,
+            server=server,
+            tool="buy",
+            respondent=user,
+            arguments="{}",
+            round=round,
+            requests="{}",
+            request_state="null",
+            received_at=timezone.now(),
+        )
     if changes:
         Elicitation.objects.filter(pk=elicitation.pk).update(**changes)
         elicitation.refresh_from_db()

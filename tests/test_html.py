@@ -14,8 +14,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone, translation
 
+from elicitation import inbox as inbox_of
 from elicitation.models import Elicitation, ServerPolicy
-from tests.asking import allow, ask, schema
+from tests.asking import allow, ask, ask_to_open, schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +69,17 @@ def every_page(user: User, language: str) -> dict[str, Any]:
         "warning": ask(user, schema(x={"type": "string"}), "Your password?", server="Pаypal"),
         "confirmation": ask(user, schema(), "Delete it?"),
     }
+    addresses = {
+        "address": ask_to_open(user, "https://bücher.example.com:8443/a?b='&c=%3E"),
+        "agreed": ask_to_open(user, call="2", parked=True),
+        "finished": ask_to_open(user, "https://10.0.0.1/", call="3", parked=True),
+        "agreed, call ended": ask_to_open(user, call="4"),
+    }
+    for name, each in addresses.items():
+        if name != "address":
+            inbox_of.consent(each.pk, by=user)
+    inbox_of.go_on(addresses["finished"].pk, by=user)
+    asked |= addresses
     pages["inbox"] = client.get(inbox)
     pages |= {name: client.get(each.get_absolute_url()) for name, each in asked.items()}
     address = asked["form"].get_absolute_url()
@@ -99,7 +111,7 @@ def test_line_13_the_html_checker_finds_nothing(user: User, tmp_path: Path) -> N
         Elicitation.objects.all().delete()
         ServerPolicy.objects.all().delete()
         pages = every_page(user, language)
-        assert len(pages) == 23
+        assert len(pages) == 27
         for name, response in pages.items():
             assert f'lang="{language}"'.encode() in response.content
             (tmp_path / f"{name}, {language}.html").write_bytes(response.content)

@@ -775,7 +775,7 @@ def test_no_page_runs_in_a_transaction_of_the_request() -> None:
         for pattern in urlpatterns
         if pattern.callback.__module__ == "elicitation.views"
     ]
-    assert len(pages) == 4
+    assert len(pages) == 6
     assert all("default" in page._non_atomic_requests for page in pages)
 
 

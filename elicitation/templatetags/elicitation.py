@@ -9,12 +9,13 @@ from django import template
 from django.middleware.csrf import get_token
 from django.template import Context
 from django.utils import formats, timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
 from elicitation import inbox, views
 from elicitation.conf import settings as app_settings
+from elicitation.core import ElicitationURL
 from elicitation.forms import form_class
 from elicitation.models import Elicitation, ServerPolicy
 from elicitation.untrusted import visible
@@ -48,6 +49,30 @@ def elicitation_time(moment: datetime) -> SafeString:
     return format_html('<time datetime="{}">{}</time>', local.isoformat(timespec="seconds"), shown)
 
 
+@register.simple_tag
+def elicitation_address(url: ElicitationURL) -> SafeString:
+    """Show a whole address as text; the part that says whose it is stands out, where it is known.
+
+    Each label stands by itself, so that letters which are written from right to left cannot
+    change the order of the labels.
+    """
+    own = url.registrable_domain
+    if own is None:
+        host = _labels(url.unicode_host)
+    else:
+        host = format_html("<strong>{}</strong>", _labels(own))
+        if url.subdomain:
+            host = format_html("{}.{}", _labels(url.subdomain.removesuffix(".")), host)
+    port = "" if url.port is None else f":{url.port}"
+    return format_html("{}://{}{}{}", url.scheme, host, port, url.rest)
+
+
+def _labels(name: str) -> SafeString:
+    if name.isascii():
+        return format_html("{}", name)
+    return format_html_join(".", "<bdi>{}</bdi>", ((label,) for label in name.split(".")))
+
+
 @register.inclusion_tag("elicitation/count.html", takes_context=True)
 def elicitation_count(context: Context) -> dict[str, Any]:
     """Show how many questions wait for the person who is signed in, as a link to them."""
@@ -79,6 +104,7 @@ def elicitation_inbox(context: Context, scope: str | None = None) -> dict[str, A
 def elicitation_form(context: Context, elicitation: Elicitation, level: int = 2) -> dict[str, Any]:
     """Show a question's form, which comes back to the page that it stands on.
 
+    An address that a server wants to have opened is agreed to on the question's own page.
     Nothing is shown to anybody but the question's respondent. Where what was typed does not
     fit, the question's own page says so, and comes back from there.
     """
@@ -88,7 +114,7 @@ def elicitation_form(context: Context, elicitation: Elicitation, level: int = 2)
     except Elicitation.DoesNotExist:
         return {}
     policy = ServerPolicy.objects.for_server(elicitation.server)
-    if not elicitation.is_open():
+    if elicitation.is_url or not elicitation.is_open():
         item = views.Item(elicitation, policy, elicitation.pk.hex)
         return {"item": item, "ids": "elicitation", "is_open": False}
     inbox.shown(elicitation)

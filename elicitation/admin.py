@@ -193,6 +193,7 @@ class ElicitationAdmin(RecordAdmin):
         "round",
         "respondent",
         "message_text",
+        "url_host",
         "schema_text",
         "fingerprint",
         "state_now",
@@ -223,7 +224,12 @@ class ElicitationAdmin(RecordAdmin):
 
     @admin.display(description=_("fields"))
     def fields_asked(self, row: Elicitation) -> str:
-        """The names of the properties: letters, digits, `_`, `.` and `-`, or no form."""
+        """The names of the properties: letters, digits, `_`, `.` and `-`, or no form.
+
+        Where it asks to open an address, its host.
+        """
+        if row.is_url:
+            return row.url_host
         try:
             names = [one.name for one in row.schema.properties]
         except FormRefusal:

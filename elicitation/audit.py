@@ -22,6 +22,8 @@ FIELDS = (
     "round",
     "message",
     "requested_schema",
+    # Of an address the host alone: paths and queries carry secrets.
+    "url_host",
     "fingerprint",
     "respondent",
     "state",

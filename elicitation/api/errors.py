@@ -16,7 +16,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from .. import inbox
-from ..core import AnswerRefusal
+from ..core import AnswerRefusal, FormRefusal
 from ..forms import MESSAGES, refusal_text
 from ..models import Elicitation, TooLarge
 
@@ -30,6 +30,8 @@ DETAILS = {
     "expired": "The time to answer is over.",
     "withdrawn": "The question was withdrawn.",
     "replaced": "The server asked something else meanwhile.",
+    "wrong_mode": "The question is of another kind: answer forms, consent to addresses.",
+    "not_allowed": "The server's policy does not list this address any more.",
 }
 
 
@@ -92,6 +94,10 @@ def _as_api_error(exc: Exception) -> exceptions.APIException | None:
         case inbox.AnswerRefusals():
             errors = {name: refusal_data(refusal) for name, refusal in exc.errors.items()}
             return ApiError(400, "invalid_answers", "There are answers that do not fit.", errors)
+        case inbox.WrongMode():
+            return ApiError(409, exc.code, DETAILS[exc.code])
+        case FormRefusal():
+            return ApiError(403, "not_allowed", DETAILS["not_allowed"])
         case inbox.Replaced():
             return ApiError(409, exc.code, DETAILS[exc.code])
         case inbox.Closed():

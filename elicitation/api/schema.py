@@ -46,7 +46,7 @@ ERRORS = {
     404: "There is no such question for this person, or no such page.",
     405: "Not a method of this address.",
     406: "Only JSON can be had.",
-    409: "The question is closed otherwise, or was replaced.",
+    409: "The question is closed otherwise, was replaced, or is of the other kind.",
     410: "The question has expired or was withdrawn.",
     413: "The request is too large.",
     415: "Only JSON can be sent.",
@@ -96,6 +96,11 @@ def _sent(name: str, value: dict[str, Any]) -> dict[str, Any]:
 
 
 ANSWER_BODY = {"oneOf": [_sent("answers", FORM_ANSWER), _sent("content", CONTENT_VALUE)]}
+CONSENT_BODY = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {"fingerprint": FINGERPRINT},
+}
 NO_BODY = {"type": "object", "additionalProperties": False, "properties": {}}
 
 
@@ -176,6 +181,20 @@ ANSWER = _describe(
     "Answer a question",
     operation_id="elicitations_answer",
     body=ANSWER_BODY,
+    responses=ElicitationDetailSerializer,
+    errors=WRITING,
+)
+CONSENT = _describe(
+    "Consent to open an address",
+    operation_id="elicitations_consent",
+    body=CONSENT_BODY,
+    responses=ElicitationDetailSerializer,
+    errors=WRITING,
+)
+CONTINUE = _describe(
+    "Go on after what was to be done at an address",
+    operation_id="elicitations_continue",
+    body=NO_BODY,
     responses=ElicitationDetailSerializer,
     errors=WRITING,
 )

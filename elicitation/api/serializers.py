@@ -10,13 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
+from django.views.decorators.debug import sensitive_variables
 from rest_framework import serializers
 
+from .. import inbox
 from ..core import (
     MAX_FORM_PROPERTIES,
+    URL_WARNINGS,
     AnswerRefusal,
     Choice,
+    ElicitationURL,
     FormAnswer,
+    FormRefusal,
     FormSchema,
     MultiChoice,
     Number,
@@ -28,6 +33,8 @@ from ..core.kinds import Scalar
 from ..models import Elicitation, ServerPolicy
 from ..untrusted import one_line
 from .errors import invalid_request
+
+_State = Elicitation.State
 
 ValueType = Literal["string", "boolean", "integer", "number", "array"]
 
@@ -142,6 +149,7 @@ class ElicitationSerializer(serializers.Serializer[Elicitation]):
     """A question set as lists show it."""
 
     id = serializers.UUIDField()
+    kind = serializers.SerializerMethodField()
     state = serializers.ChoiceField(Elicitation.State.choices, source="current_state")
     server = serializers.SerializerMethodField()
     tool = serializers.CharField()
@@ -152,20 +160,67 @@ class ElicitationSerializer(serializers.Serializer[Elicitation]):
     deadline = serializers.DateTimeField(source="expires_at")
     closed_at = serializers.DateTimeField(allow_null=True)
 
+    def get_kind(self, elicitation: Elicitation) -> str:
+        """``form`` asks for answers, ``url`` to open an address."""
+        return "url" if elicitation.is_url else "form"
+
     def get_server(self, elicitation: Elicitation) -> Server:
         """The server that asks; a server never writes either name."""
         policy: ServerPolicy = self.context["policies"][elicitation.server]
         return {"name": elicitation.server, "label": one_line(policy.display_name)}
 
 
+class AddressSerializer(serializers.Serializer[Any]):
+    """An address that a server wants a person to open, split for display.
+
+    Show all of it, as text. ``registrable_domain`` is the end of ``unicode_host`` that says whose
+    it is, and may stand out; where it is null nothing may. Show ``host`` too where the two
+    differ. ``href`` is what to open, and null until the person has consented.
+    """
+
+    text = serializers.CharField()
+    scheme = serializers.CharField()
+    host = serializers.CharField()
+    unicode_host = serializers.CharField()
+    subdomain = serializers.CharField()
+    registrable_domain = serializers.CharField(allow_null=True)
+    port = serializers.IntegerField(allow_null=True)
+    rest = serializers.CharField()
+    warnings = serializers.ListField(child=serializers.ChoiceField(URL_WARNINGS))
+    href = serializers.SerializerMethodField()
+
+    @sensitive_variables("url")
+    def get_attribute(self, instance: Elicitation) -> ElicitationURL | None:
+        """The address, for whoever is asked, and then for whoever consented; else nothing."""
+        agreed = inbox.consent_lasts(instance)
+        if not instance.is_url or not (instance.is_open() or agreed):
+            return None
+        if agreed and instance.closed_by_id != self.context["user"].pk:
+            return None
+        policy: ServerPolicy = self.context["policies"][instance.server]
+        try:
+            url = policy.parse_url(instance.url, site_host=self.context["site_host"])
+        except FormRefusal:
+            # An operator has changed the policy since it was asked.
+            return None
+        return url
+
+    def get_href(self, url: ElicitationURL) -> str | None:
+        """What to open."""
+        return url.href if self.context["elicitation"].state == _State.ANSWERED else None
+
+
 class ElicitationDetailSerializer(ElicitationSerializer):
-    """A question set with its questions in the server's order; without any it is a confirmation.
+    """A question set with its questions in the server's order; without any it is a confirmation,
+    or, where ``kind`` is ``url``, an address to open.
 
     ``fingerprint`` stands for what is asked: sent back with the answer, it makes sure that the
-    answer is to these questions.
+    answer is to these questions. ``url`` is null for forms, for everybody but those who may open
+    the address, and where nobody can any more.
     """
 
     fingerprint = serializers.CharField()
+    url = AddressSerializer(allow_null=True)
     questions = QuestionSerializer(many=True, source="schema.asked")
 
 
@@ -251,6 +306,19 @@ def read_answers(body: object, schema: FormSchema) -> SentAnswers:
         unread=unread,
         fingerprint=fingerprint if "fingerprint" in sent else None,
     )
+
+
+def read_consent(body: object) -> str | None:
+    """Read ``{"fingerprint": …}`` or ``{}``; return the fingerprint, or ``None``.
+
+    Raises:
+        ApiError: ``invalid_request``: the body has another shape.
+    """
+    sent = _known(body, "fingerprint")
+    fingerprint = sent.get("fingerprint", "")
+    if not isinstance(fingerprint, str):
+        raise _malformed({"fingerprint": "not_text"})
+    return fingerprint if "fingerprint" in sent else None
 
 
 def read_nothing(body: object) -> None:

@@ -33,6 +33,16 @@ urlpatterns = [
         name="answer",
     ),
     path(
+        "elicitations/<elicitation_id:elicitation_id>/consent/",
+        views.ConsentView.as_view(),
+        name="consent",
+    ),
+    path(
+        "elicitations/<elicitation_id:elicitation_id>/continue/",
+        views.ContinueView.as_view(),
+        name="continue",
+    ),
+    path(
         "elicitations/<elicitation_id:elicitation_id>/decline/",
         views.DeclineView.as_view(),
         name="decline",

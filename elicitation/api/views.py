@@ -26,6 +26,7 @@ from .serializers import (
     ElicitationDetailSerializer,
     ElicitationSerializer,
     read_answers,
+    read_consent,
     read_nothing,
 )
 from .throttling import ElicitationThrottle
@@ -84,7 +85,12 @@ class ElicitationApiView(APIView):
     def resource(self, elicitation: Elicitation) -> Response:
         """Return a question as it is now."""
         policies = ServerPolicy.objects.for_servers([elicitation.server])
-        context = {"policies": policies, "elicitation": elicitation}
+        context = {
+            "policies": policies,
+            "elicitation": elicitation,
+            "user": self.request.user,
+            "site_host": self.request.get_host(),
+        }
         return Response(ElicitationDetailSerializer(elicitation, context=context).data)
 
 
@@ -134,6 +140,32 @@ class AnswerView(ElicitationApiView):
             unread=sent.unread,
         )
         return self.resource(closed)
+
+
+class ConsentView(ElicitationApiView):
+    """The consent to open an address."""
+
+    @schema.CONSENT
+    def post(self, request: Request, elicitation_id: str) -> Response:
+        """Consent; consenting again succeeds again. The response has what to open."""
+        user = person(request)
+        elicitation = inbox.get(user, elicitation_id)
+        fingerprint = read_consent(request.data)
+        return self.resource(
+            inbox.consent(elicitation.pk, by=user, via=Via.API, fingerprint=fingerprint)
+        )
+
+
+class ContinueView(ElicitationApiView):
+    """The word that the person has finished at an address."""
+
+    @schema.CONTINUE
+    def post(self, request: Request, elicitation_id: str) -> Response:
+        """Go on with the call; nothing happens where it has gone on already."""
+        user = person(request)
+        elicitation = inbox.get(user, elicitation_id)
+        read_nothing(request.data)
+        return self.resource(inbox.go_on(elicitation.pk, by=user))
 
 
 class DeclineView(ElicitationApiView):

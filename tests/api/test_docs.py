@@ -14,7 +14,7 @@ from django.urls import resolve
 from elicitation.access import RespondentAccess
 from elicitation.api.views import AnswerView
 from elicitation.models import Elicitation
-from tests.asking import ask, schema
+from tests.asking import ask, ask_to_open, schema
 from tests.docs.test_readme import blocks_of
 from tests.processes import BASE_DIR
 
@@ -60,7 +60,7 @@ def test_its_own_rule(user: User, other_user: User) -> None:
 
 @pytest.mark.django_db
 def test_its_examples(api: APIClient, user: User) -> None:
-    resource, answers, content, error = EXAMPLES
+    resource, answers, content, parts, error = EXAMPLES
     asked = schema(
         "seats",
         seats={
@@ -75,6 +75,8 @@ def test_its_examples(api: APIClient, user: User) -> None:
     shown = api.get(address(elicitation)).json()
     assert list(shown) == list(resource)
     assert shown["questions"] == resource["questions"]
+    opens = ask_to_open(user, parts["text"])
+    assert api.get(address(opens)).json()["url"] == parts
     plan = {"oneOf": [{"const": "t", "title": "Team"}, {"const": "s"}]}
     wide = schema(**asked["properties"], plan=plan)
     for body in (answers, content):

@@ -93,6 +93,7 @@ def test_a_question_is_shown_as_it_is_asked(api: APIClient, user: User) -> None:
     questions = shown.pop("questions")
     assert shown == {
         "id": str(elicitation.pk),
+        "kind": "form",
         "state": "pending",
         "server": {"name": "shop", "label": "Demo shop"},
         "tool": "buy",
@@ -103,6 +104,7 @@ def test_a_question_is_shown_as_it_is_asked(api: APIClient, user: User) -> None:
         "deadline": shown["deadline"],
         "closed_at": None,
         "fingerprint": elicitation.fingerprint,
+        "url": None,
     }
     assert [question["id"] for question in questions] == [
         "seats", "plan", "extras", "mail", "ratio", "sure", "size",

@@ -15,7 +15,7 @@ from rest_framework.authtoken.models import Token
 from elicitation import inbox
 from elicitation.core import FormAnswer
 from elicitation.models import Elicitation
-from tests.asking import allow, ask, schema
+from tests.asking import allow, ask, ask_to_open, schema
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -37,6 +37,7 @@ def test_schemathesis_finds_nothing(live_server: LiveServer, user: User, other_u
     for number in range(WAITS):
         # The document says nothing of a question's own names: only an empty answer can fit.
         ask(user, schema(name={"type": "string"}, age={"type": "integer"}), f"{number}?")
+        ask_to_open(user, call=str(number))
     inbox.decline(ask(user, text).pk, by=user)
     inbox.withdraw(ask(user, text).pk)
     inbox.answer(

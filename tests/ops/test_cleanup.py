@@ -36,10 +36,12 @@ def run(**options: Any) -> str:
     return out.getvalue()
 
 
-def line(expired: int = 0, answers: int = 0, calls: int = 0, old: int = 0) -> str:
+def line(
+    expired: int = 0, answers: int = 0, calls: int = 0, addresses: int = 0, old: int = 0
+) -> str:
     return (
-        f"expired questions {expired}, deleted answers {answers}, "
-        f"closed calls {calls}, deleted old questions {old}\n"
+        f"expired questions {expired}, deleted answers {answers}, closed calls {calls}, "
+        f"forgotten addresses {addresses}, deleted old questions {old}\n"
     )
 
 

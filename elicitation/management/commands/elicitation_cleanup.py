@@ -22,9 +22,10 @@ class Command(BaseCommand):
 
     help = (
         "Close questions whose time is up (and announce it), delete answers whose time is up, "
-        "close calls that nobody goes on with (ELICITATION_ABANDON_AFTER), and delete closed "
-        "questions after ELICITATION_RETENTION_DAYS. Works in small batches and can run beside "
-        "everything else, itself included. Run it every few minutes."
+        "close calls that nobody goes on with (ELICITATION_ABANDON_AFTER), forget addresses that "
+        "nobody can open any more, and delete closed questions after ELICITATION_RETENTION_DAYS. "
+        "Works in small batches and can run beside everything else, itself included. Run it "
+        "every few minutes."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -46,6 +47,7 @@ class Command(BaseCommand):
             raise CommandError("--batch-size must be at least 1.")
         now = timezone.now()
         unused = now - settings.ABANDON_AFTER
+        lapsed = now - settings.ANSWER_TTL
         days = settings.RETENTION_DAYS
         old = None if days is None else now - timedelta(days=days)
         if options["dry_run"]:
@@ -54,16 +56,19 @@ class Command(BaseCommand):
             expired = questions.due(now).count()
             answers = StoredFormAnswer.objects.using(alias).expired(now).count()
             calls = ParkedCall.objects.using(alias).abandoned(unused).unclaimed(now).count()
+            forgotten = questions.closed_before(lapsed).with_address().count()
             deleted = 0 if old is None else questions.closed_before(old).count()
         else:
             expired = _all(lambda: inbox.expire_due(now=now, limit=size))
             answers = _all(lambda: parking.delete_expired(now=now, limit=size))
             calls = _all(lambda: parking.close_abandoned(unused, limit=size))
+            forgotten = _all(lambda: inbox.forget_addresses(lapsed, limit=size))
             deleted = 0 if old is None else _all(lambda: inbox.delete_old(old, limit=size))
         prefix = "elicitation_cleanup (dry run)" if options["dry_run"] else "elicitation_cleanup"
         self.stdout.write(
             f"{prefix}: expired questions {expired}, deleted answers {answers}, "
-            f"closed calls {calls}, deleted old questions {deleted}"
+            f"closed calls {calls}, forgotten addresses {forgotten}, "
+            f"deleted old questions {deleted}"
         )
 
 

@@ -26,5 +26,6 @@ from django.dispatch import Signal
 #: A question set was put in front of a person.
 elicitation_asked = Signal()
 
-#: A question set was answered, declined, withdrawn or has expired.
+#: A question set was answered, declined, withdrawn or has expired. Sent once more, with the state
+#: ``answered``, where somebody has finished at an address that they agreed to open.
 elicitation_closed = Signal()

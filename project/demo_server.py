@@ -1,4 +1,4 @@
-"""The demo MCP server: four tools that each ask the person something before they act.
+"""The demo MCP server: tools that each ask the person something before they act.
 
 ``python -m project.demo_server --port 8808`` serves them over streamable HTTP at ``/mcp``. It is
 written with the official SDK alone and knows nothing of Django or of this app: it stands for any
@@ -13,8 +13,16 @@ from typing import Annotated, Any, Literal
 
 from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
 from mcp.server.mcpserver import Context, Elicit, MCPServer, Resolve
-from mcp.types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
+from mcp.types import (
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+    InputRequiredResult,
+)
 from pydantic import BaseModel, Field
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
 
 server = MCPServer("demo-shop", title="Demo shop", version="1.0", log_level="WARNING")
 
@@ -130,7 +138,67 @@ async def delete_project(ctx: Context, name: str = "Apollo") -> str | InputRequi
     return f"The project {name} was deleted."
 
 
-# connect: what a server must not do. The person never sees this question.
+# connect: URL mode. What no form may ask for is asked on a page of the server's own, so that the
+# key goes from the person to this server, past the host and its agent.
+
+KEYS: list[str] = []
+
+
+@server.tool(title="Connect an account")
+async def connect(ctx: Context) -> str | InputRequiredResult:
+    """Asks for an API key on a page of its own: the host asks you before you go there."""
+    answer = (ctx.input_responses or {}).get("page")
+    if KEYS:
+        # An honest server keeps it, for the person it belongs to; this one forgets it.
+        return f"Connected: the key has {len(KEYS.pop())} characters."
+    if isinstance(answer, ElicitResult) and answer.action != "accept":
+        return "Not connected: the page was not opened."
+    request = ctx.request_context.request
+    assert isinstance(request, Request)
+    # That the person agreed does not mean that they have finished, so it is asked again.
+    params = ElicitRequestURLParams(
+        message="Connect your account: enter its API key on our page.",
+        url=str(request.url.replace(path="/connect", query="")),
+    )
+    return InputRequiredResult(
+        input_requests={"page": ElicitRequest(params=params)}, request_state="asked page"
+    )
+
+
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+  <meta charset="utf-8">
+  <meta name="viewport" content="width=device-width, initial-scale=1">
+  <title>Demo shop: connect your account</title>
+</head>
+<body>
+  <main>
+    <h1>Demo shop</h1>
+    {content}
+  </main>
+</body>
+</html>
+"""
+ENTER = """<form method="post">
+      <p><label for="key">The API key of your account (any word will do)</label></p>
+      <p><input id="key" name="key" type="password" autocomplete="off" required></p>
+      <p><button>Connect</button></p>
+    </form>"""
+THANKS = "<p>Thank you. Go back to the other tab and press Continue.</p>"
+
+
+@server.custom_route("/connect", methods=["GET", "POST"])  # type: ignore[untyped-decorator]
+async def connect_page(request: Request) -> HTMLResponse:
+    """Take the key."""
+    key = (await request.form()).get("key") if request.method == "POST" else None
+    if isinstance(key, str) and key:
+        KEYS[:] = [key]
+    content = THANKS if key else ENTER
+    return HTMLResponse(PAGE.format(content=content), headers={"Cache-Control": "no-store"})
+
+
+# connect_by_form: what a server must not do. The person never sees this question.
 
 
 class Connection(BaseModel):
@@ -141,8 +209,8 @@ async def ask_connection() -> Elicit[Connection]:
     return Elicit("Connect your account.", Connection)
 
 
-@server.tool(title="Connect an account")
-async def connect(
+@server.tool(title="Connect an account by a form")
+async def connect_by_form(
     connection: Annotated[ElicitationResult[Connection], Resolve(ask_connection)],
 ) -> str:
     """Asks for an API key, which no form may do: the host refuses the question."""

@@ -61,7 +61,9 @@ class DemoRun(models.Model):
         """The question that the run waits for, if it waits for one."""
         if not self.is_open:
             return None
-        return Elicitation.objects.pending().in_scope(self.scope).order_by("asked_at").first()
+        rows = Elicitation.objects.in_scope(self.scope).order_by("asked_at")
+        # An address that the person agreed to open is waited for until they have finished there.
+        return rows.pending().first() or rows.going_on().last()
 
     def close(self, state: State, outcome: str) -> None:
         type(self).objects.filter(pk=self.pk, state=self.State.OPEN).update(

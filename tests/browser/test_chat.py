@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from elicitation import inbox
 from elicitation.core import ElicitationError
 from elicitation.models import StoredFormAnswer
-from tests.asking import allow, ask, schema
+from tests.asking import allow, ask, ask_to_open, schema
 from tests.hostile import HOSTILE
 
 if TYPE_CHECKING:
@@ -96,6 +96,19 @@ def test_declining_and_what_was_closed_elsewhere(tab: Page, user: User) -> None:
     expect(question.locator("form")).to_have_count(0)
 
 
+def test_an_address_is_looked_at_on_its_own_page(tab: Page, user: User) -> None:
+    allow()
+    question = ask_to_open(user, "https://login.example.com/start?token=t0p", "Sign in.")
+    tab.goto("/chat/")
+    bubble = tab.locator("li").filter(has_text="Sign in.")
+    expect(bubble).to_contain_text("login.example.com")
+    assert "t0p" not in tab.content()
+    link = bubble.get_by_role("link", name="Look at the address")
+    assert link.get_attribute("href") == question.get_absolute_url()
+    bubble.get_by_role("button", name="Decline").click()
+    expect(tab.get_by_text("You declined.")).to_be_visible()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 1280])
 def test_the_chat_is_accessible(
@@ -103,6 +116,7 @@ def test_the_chat_is_accessible(
 ) -> None:
     ask(user, ASKED, "Which plan?")
     ask(user, schema(), "Go on?")
+    ask_to_open(user)
     size = {"width": width, "height": 900}
     tab = open_context(viewport=size, color_scheme=scheme).new_page()
     tab.goto("/chat/")

@@ -1,6 +1,8 @@
 """The demo agent's pages, through Django's test client, with the real MCP server behind them."""
 
 import re
+import urllib.parse
+import urllib.request
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -9,7 +11,7 @@ from django.urls import reverse
 
 from elicitation import inbox
 from elicitation.core import FormAnswer
-from elicitation.models import Elicitation, ServerPolicy
+from elicitation.models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
 from project.demo.models import DemoRun
 from tests.processes import wait_until
 
@@ -63,7 +65,7 @@ def page(client, run):
 
 def test_lists_what_the_server_offers(signed_in):
     content = signed_in.get("/").content.decode()
-    for tool in ("buy", "ship", "delete_project", "connect"):
+    for tool in ("buy", "ship", "delete_project", "connect", "connect_by_form"):
         assert f'name="tool" value="{tool}"' in content
     assert "Asks for a confirmation, without any field, before it deletes." in content
 
@@ -145,8 +147,32 @@ def test_a_confirmation_without_fields_is_accepted(signed_in, demo):
     assert "The project Apollo was deleted." in page(signed_in, run)
 
 
-def test_connect_is_refused_and_the_page_says_why(signed_in):
+def test_connect_waits_until_the_key_was_taken_elsewhere(signed_in, demo, mcp_url):
     run = start(signed_in, "connect")
+    question = run.question
+    shown = signed_in.get(question.get_absolute_url()).content.decode()
+    page_of_its_own = mcp_url.replace("/mcp", "/connect")
+    assert page_of_its_own in shown
+    assert f'href="{page_of_its_own}"' not in shown
+    signed_in.post(
+        reverse("elicitation:consent", args=[question.pk]), {"fingerprint": question.fingerprint}
+    )
+    shown = signed_in.get(question.get_absolute_url()).content.decode()
+    assert f'href="{page_of_its_own}"' in shown
+    assert "The call waits for you." in page(signed_in, run)
+
+    data = urllib.parse.urlencode({"key": "my secret"}).encode()
+    with urllib.request.urlopen(page_of_its_own, data) as response:
+        assert b"press Continue" in response.read()
+    signed_in.post(reverse("elicitation:continue", args=[question.pk]))
+    wait_until(lambda: ended(run), "the result")
+    assert "Connected: the key has 9 characters." in page(signed_in, run)
+    for model in (Elicitation, StoredFormAnswer, ParkedCall, DemoRun):
+        assert "my secret" not in str(list(model.objects.values()))
+
+
+def test_connect_by_form_is_refused_and_the_page_says_why(signed_in):
+    run = start(signed_in, "connect_by_form")
     assert run.state == DemoRun.State.REFUSED
     assert not Elicitation.objects.exists()
     content = page(signed_in, run)
@@ -166,12 +192,12 @@ def test_a_run_needs_a_tool(signed_in):
 
 
 def test_a_run_is_its_persons_alone(signed_in, client, other_user):
-    run = start(signed_in, "connect")
+    run = start(signed_in, "connect_by_form")
     client.force_login(other_user)
     response = client.get(run.get_absolute_url())
     assert response.status_code == 404
     assert run.outcome not in response.content.decode()
-    assert "connect, " not in client.get("/").content.decode()
+    assert "connect_by_form, " not in client.get("/").content.decode()
 
 
 def test_signing_in_leads_back(client, demo):

@@ -1,6 +1,8 @@
 """The demo MCP server, spoken to by the official SDK's client over streamable HTTP."""
 
 import json
+import urllib.parse
+import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -67,10 +69,16 @@ class ToolCall:
         return block.text
 
 
-async def test_lists_its_four_tools(mcp_url):
+async def test_lists_its_tools(mcp_url):
     async with connected(mcp_url) as session:
         tools = (await session.list_tools()).tools
-        assert [tool.name for tool in tools] == ["buy", "ship", "delete_project", "connect"]
+        assert [tool.name for tool in tools] == [
+            "buy",
+            "ship",
+            "delete_project",
+            "connect",
+            "connect_by_form",
+        ]
         assert all(tool.title and tool.description for tool in tools)
 
 
@@ -146,14 +154,46 @@ async def test_delete_project_asks_for_a_confirmation_without_fields(mcp_url):
         assert call.text == "The project Apollo was kept."
 
 
-async def test_connect_asks_for_a_key_and_bears_a_no(mcp_url):
+def visit(url: str, **form: str) -> str:
+    """Open the server's own page, or send its form."""
+    data = urllib.parse.urlencode(form).encode() if form else None
+    with urllib.request.urlopen(url, data) as response:
+        return response.read().decode()
+
+
+async def agree(call: ToolCall) -> None:
+    await call.send(ElicitResult(action="accept"))
+
+
+async def test_connect_takes_the_key_on_a_page_of_its_own(mcp_url):
     async with connected(mcp_url) as session:
         call = await ToolCall(session, "connect").send()
+        assert call.params["mode"] == "url"
+        page = call.params["url"]
+        assert page == mcp_url.replace("/mcp", "/connect")
+
+        # Whoever agreed has not finished yet: the same address is asked for again.
+        await agree(call)
+        assert call.params["url"] == page
+        assert 'name="key"' in visit(page)
+        assert 'name="key"' in visit(page, key="")
+        assert "press Continue" in visit(page, key="my secret")
+        await agree(call)
+        assert call.text == "Connected: the key has 9 characters."
+
+        call = await ToolCall(session, "connect").send()
+        await call.decline()
+        assert call.text == "Not connected: the page was not opened."
+
+
+async def test_connect_by_form_asks_for_a_key_and_bears_a_no(mcp_url):
+    async with connected(mcp_url) as session:
+        call = await ToolCall(session, "connect_by_form").send()
         assert list(call.params["requestedSchema"]["properties"]) == ["api_key"]
         await call.decline()
         assert call.text == "Not connected: no key was given."
 
         # No host sends this. The server is an honest one all the same: it repeats no key.
-        call = await ToolCall(session, "connect").send()
+        call = await ToolCall(session, "connect_by_form").send()
         await call.accept(api_key="not a key")
         assert call.text == "Connected."

@@ -29,6 +29,9 @@ class Command(BaseCommand):
                 "policy": ServerPolicy.Policy.URL_AND_FORM,
                 "label": "Demo shop",
                 "allow_confirmation": True,
+                # The demo's server is on this machine, and the only one it may lead to.
+                "allowed_domains": "127.0.0.1\nlocalhost",
+                "allow_loopback_http": True,
             },
         )
         for run in DemoRun.objects.filter(state=DemoRun.State.OPEN):

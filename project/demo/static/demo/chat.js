@@ -12,6 +12,7 @@ const log = main.querySelector("[data-log]");
 const status = main.querySelector("[data-status]");
 const token = main.querySelector("[name=csrfmiddlewaretoken]").value;
 const questions = main.dataset.questions;
+const pages = main.dataset.pages;
 
 /** What the conversation shows, by id: the bubble of a question that waits. */
 const shown = new Map();
@@ -132,7 +133,30 @@ function close(bubble, state) {
 
 // --- A question ------------------------------------------------------------------------------
 
+/** A question that asks to open an address: the site's own page shows it, and has the link. */
+function address(elicitation) {
+  const host = elicitation.url?.unicode_host ?? "an address that is not shown";
+  const made = element("form", {}, [
+    element("p", {}, ["It wants you to open an address of ", element("bdi", { text: host }), "."]),
+    element("p", { class: "error", role: "alert", "data-summary": "" }),
+    element("p", { class: "actions" }, [
+      element("a", {
+        class: "button",
+        href: `${pages}${elicitation.id}/`,
+        target: "_blank",
+        text: "Look at the address",
+      }),
+      element("button", { type: "button", class: "quiet", text: "Decline", "data-decline": "" }),
+    ]),
+  ]);
+  made.querySelector("[data-decline]").addEventListener("click", () => {
+    record(elicitation, made, [], "decline", {});
+  });
+  return made;
+}
+
 function form(elicitation) {
+  if (elicitation.kind === "url") return address(elicitation);
   const deadline = new Date(elicitation.deadline);
   const fields = elicitation.questions.map((question, index) =>
     field(question, `q-${elicitation.id}-${index}`),

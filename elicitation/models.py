@@ -454,7 +454,7 @@ class Elicitation(models.Model):
     # The address that a person is asked to open: whole, because they have to see it whole, and
     # only as long as they can open it. Its host stays, for the audit.
     url = models.TextField(blank=True, editable=False)
-    url_host = models.CharField(_("host"), max_length=255, blank=True)
+    url_host = models.CharField(_("host of the address"), max_length=255, blank=True)
     # MCP 2025-11-25's `elicitationId`, by which a server says that the person has finished.
     url_id = models.CharField(max_length=MAX_NAME_CHARS, blank=True, editable=False)
     allow_confirmation = models.BooleanField(default=False, editable=False)

@@ -110,6 +110,10 @@ async def answer_in_call(
         answer = await _take(made, replace(question, number=recorded))
         if answer is not None:
             return _told(answer, question)
+    if call and await inbox.aconsented(made.key, question.elicitation, by=respondent):
+        # They may not have finished there: the server is told the same, and not too fast.
+        await asyncio.sleep(settings.POLL_INTERVAL.total_seconds())
+        return {"action": "accept"}
     return await _ask(made, question, timeout)
 
 

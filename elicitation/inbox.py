@@ -218,6 +218,19 @@ def recorded(parked_call_id: uuid.UUID, elicitation: AnyElicitation) -> int | No
     return next((number for number, key in numbers if key not in not_these), None)
 
 
+def consented(
+    parked_call_id: uuid.UUID, elicitation: AnyElicitation, *, by: AbstractBaseUser
+) -> bool:
+    """Whether this person has agreed to open this address for this call, and may still do so."""
+    rows = Elicitation.objects.using(write_alias()).of_call(parked_call_id)
+    same = rows.for_respondent(by).filter(
+        state=State.ANSWERED,
+        fingerprint=elicitation.fingerprint(),
+        closed_at__gt=timezone.now() - settings.ANSWER_TTL,
+    )
+    return isinstance(elicitation, URLElicitation) and same.exists()
+
+
 def closed_among(elicitation_ids: Collection[uuid.UUID]) -> list[uuid.UUID]:
     """Return those of these questions that are not pending any more."""
     rows = Elicitation.objects.using(write_alias()).closed().filter(pk__in=elicitation_ids)
@@ -435,7 +448,6 @@ def _go_on(elicitation: Elicitation) -> bool:
         "resume_at": now + settings.RESUME_AFTER,
         "resent": 0,
         "delivered_at": None,
-        "delivery": "",
     }
 
     def change() -> bool:
@@ -815,6 +827,7 @@ def _announce(signal: Signal, elicitation: Elicitation, *, resent: int = 0) -> N
 
 aget = sync_to_async(get)
 aask_in_call = sync_to_async(ask_in_call)
+aconsented = sync_to_async(consented)
 arecorded = sync_to_async(recorded)
 aanswer = sync_to_async(answer)
 aconsent = sync_to_async(consent)

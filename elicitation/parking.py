@@ -340,8 +340,17 @@ def park(
         # The lease is not ours to end here, and may not be ours at all.
         row.claimed_until = there.claimed_until
         row.asked = there.asked
-        note_deliveries(deliveries or {})
-        _record_unless_newer([answer for answer in unsent if answer.pk in answer_keys])
+        back = [answer for answer in unsent if answer.pk in answer_keys]
+        _record_unless_newer(back)
+        # A consent that the server was told and asks for again: told, and still in the outbox.
+        waits_on = {answer.elicitation_id for answer in back if answer.elicitation_id}
+        waits_on &= set(deliveries or {})
+        Elicitation.objects.using(alias).filter(pk__in=waits_on).update(
+            delivery=Delivery.DELIVERED
+        )
+        note_deliveries(
+            {key: how for key, how in (deliveries or {}).items() if key not in waits_on}
+        )
         _note_delivery(
             (answer for answer in unsent if answer.pk not in answer_keys), Delivery.DROPPED
         )
@@ -531,11 +540,14 @@ def _note_delivery(answers: Iterable[StoredFormAnswer], delivery: str) -> None:
 
 def _settle(call_key: uuid.UUID, *, keep: Mapping[uuid.UUID, StoredFormAnswer]) -> None:
     """Drop the answers that are not kept, and say in the audit what became of each."""
-    dropped = store.drop(call_key, keep=keep)
-    _note_delivery((row for row in dropped if not row.is_expired()), Delivery.DROPPED)
-    _note_delivery((row for row in dropped if row.is_expired()), Delivery.NEVER_RESUMED)
-    kept = [row.elicitation_id for row in keep.values() if row.elicitation_id]
     rows = Elicitation.objects.using(store.write_alias()).of_call(call_key).undelivered()
+    dropped = store.drop(call_key, keep=keep)
+    # Not of a consent that the server was told before.
+    told = set(rows.filter(delivery=Delivery.DELIVERED).values_list("pk", flat=True))
+    lost = [row for row in dropped if row.elicitation_id not in told]
+    _note_delivery((row for row in lost if not row.is_expired()), Delivery.DROPPED)
+    _note_delivery((row for row in lost if row.is_expired()), Delivery.NEVER_RESUMED)
+    kept = [row.elicitation_id for row in keep.values() if row.elicitation_id]
     left = dict(rows.exclude(pk__in=kept).order_by("pk").values_list("pk", "delivery"))
     # What is closed and left without an answer was taken by a process that broke off, unless
     # its answer was deleted when its time was up.

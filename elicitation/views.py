@@ -208,6 +208,9 @@ def question(request: HttpRequest, elicitation_id: str) -> HttpResponse:
     elicitation = inbox.get(signed_in(request), elicitation_id)
     policy = ServerPolicy.objects.for_server(elicitation.server)
     if elicitation.is_url:
+        if request.method == "POST":
+            # Consent has an address of its own: nobody agrees by sending a form.
+            return HttpResponseNotAllowed(["GET", "HEAD"])
         return _address(request, elicitation, policy)
     if request.method == "POST":
         return _submit(request, elicitation, policy)
@@ -307,8 +310,6 @@ def _address(
 
     The link is for whoever agreed, and for as long as the consent lasts.
     """
-    if request.method == "POST" and status == 200:
-        return HttpResponseNotAllowed(["GET", "HEAD"])
     user = signed_in(request)
     is_open = elicitation.is_open()
     agreed = inbox.consent_lasts(elicitation) and elicitation.closed_by_id == user.pk

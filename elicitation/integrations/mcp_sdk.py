@@ -469,7 +469,10 @@ class _Run:
         await parking.aput_back(
             list(self.in_hand.values()), lease=self.lease, started_afresh=self.started_afresh
         )
-        await parking.anote_deliveries(self.deliveries)
+        back = {answer.elicitation_id for answer in self.in_hand.values()}
+        await parking.anote_deliveries(
+            {key: how for key, how in self.deliveries.items() if key not in back}
+        )
 
     async def _answer(self, round: Round) -> CallToolResult | Round:
         """Answer a round as a whole, or park the call in it."""
@@ -525,9 +528,7 @@ class _Run:
             and consent.elicitation_id is not None
             and not consent.is_expired()
         ]
-        for consent in again:
-            self.in_hand[consent.pk] = consent
-            self.deliveries.pop(consent.elicitation_id, None)  # type: ignore[arg-type]  # above
+        self.in_hand |= {consent.pk: consent for consent in again}
         return again
 
     async def _wait_for_completion(
@@ -631,6 +632,7 @@ class _Run:
     ) -> CallToolResult | Round:
         """Send the responses to a round, and judge what comes back."""
         self.answered += 1
+        only_consents = len(self.consents) == len(answers) > 0
         try:
             reply = await self._send(round.number + 1, round, responses)
         except BaseException as error:
@@ -640,7 +642,7 @@ class _Run:
                 self.consents = {}
                 self.in_hand |= {answer.pk: answer for answer in answers}
                 return await self.first_round()
-            if len(self.consents) == len(answers) > 0 and not _is_refusal(error):
+            if only_consents and not _is_refusal(error):
                 # Nothing of the person's but their consent, which can be told twice.
                 self.in_hand |= self.consents
                 raise
@@ -655,7 +657,8 @@ class _Run:
             if isinstance(error, FormRefusal):
                 raise RoundLost(self.server, self.tool, "no valid reply") from None
             raise
-        self.sent = True
+        # A consent can be told twice, so that the call can go on from the stored round.
+        self.sent = self.sent or not only_consents
         self._note(answers, Delivery.DELIVERED)
         return reply
 

@@ -26,6 +26,7 @@ from mcp.types import (
 
 from elicitation import inbox, parking
 from elicitation.core import Address, FormElicitationPending, Schema
+from elicitation.in_call import answer_in_call
 from elicitation.integrations import mcp_sdk
 from elicitation.integrations.mcp_sdk import (
     AddressDeclined,
@@ -169,6 +170,24 @@ def test_a_server_that_asks_again_is_told_again_and_then_the_call_waits(
     assert said(host.resume(pending)) == "connected"
     assert Elicitation.objects.get().delivery == Delivery.DELIVERED
     nothing_is_left()
+
+
+def test_the_audit_says_that_a_consent_was_told_though_the_server_asks_again(
+    host_for: HostFor, user: User
+) -> None:
+    host = host_for(ScriptedServer(Site()))
+    pending = host.pending()
+    consent(pending, user)
+    host.pending(host.resume, pending)
+    question = Elicitation.objects.get()
+    # Not delivered yet, for the outbox: it looks after the call.
+    assert (question.delivery, question.delivered_at) == (Delivery.DELIVERED, None)
+    assert Elicitation.objects.strandable(timezone.now() + timedelta(minutes=2)).exists()
+    # Nobody came back: the consent expires, and the person is asked again.
+    StoredFormAnswer.objects.update(expires_at=timezone.now())
+    host.pending(host.resume, pending)
+    question.refresh_from_db()
+    assert (question.delivery, bool(question.delivered_at)) == (Delivery.DELIVERED, True)
 
 
 def test_telling_again_counts_as_no_round(host_for: HostFor, user: User, settings: Any) -> None:
@@ -384,6 +403,30 @@ def test_a_call_that_is_cancelled_in_a_pause_keeps_the_consent(
 
     async_to_sync(give_up)()
     assert StoredFormAnswer.objects.count() == 1
+    site.finished = True
+    assert said(host.resume(pending)) == "connected"
+
+
+def test_a_call_that_breaks_off_while_it_is_parked_again_keeps_the_consent(
+    host_for: HostFor, user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = host_for(ScriptedServer(site := Site()))
+    pending = host.pending()
+    consent(pending, user)
+
+    async def cancelled(*args: Any, **kwargs: Any) -> None:
+        raise asyncio.CancelledError
+
+    async def give_up() -> None:
+        async with host.server.connect() as session:
+            with pytest.raises(asyncio.CancelledError):
+                await mcp_sdk.resume(session, pending.parked_call_id)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parking, "apark", cancelled)
+        async_to_sync(give_up)()
+    assert StoredFormAnswer.objects.count() == 1
+    assert Elicitation.objects.get().delivered_at is None
     site.finished = True
     assert said(host.resume(pending)) == "connected"
 
@@ -646,6 +689,36 @@ def test_in_the_middle_of_a_call_the_consent_is_the_answer(
     question = Elicitation.objects.get()
     assert (question.in_call, question.delivery, question.url_id) == (True, "delivered", "e-2")
     assert bool(question.url) is agrees
+
+
+def test_in_the_middle_of_a_call_the_same_address_is_consented_to_once(
+    policy: ServerPolicy, user: User, other_user: User, settings: Any
+) -> None:
+    settings.ELICITATION_POLL_INTERVAL = timedelta(seconds=0.01)
+    params = {"mode": "url", "message": "Sign in.", "url": ADDRESS, "elicitationId": "e-3"}
+    names: dict[str, Any] = {"server": "shop", "tool": "connect", "scope": "chat", "call": "c1"}
+
+    async def person() -> None:
+        while (question := await Elicitation.objects.pending().afirst()) is None:
+            await asyncio.sleep(0.01)
+        await inbox.aconsent(question.pk, by=user)
+
+    async def both() -> Any:
+        told, _ = await asyncio.gather(answer_in_call(params, respondent=user, **names), person())
+        return told
+
+    assert async_to_sync(both)() == {"action": "accept"}
+    assert async_to_sync(answer_in_call)(params, respondent=user, **names) == {"action": "accept"}
+    assert Elicitation.objects.count() == 1
+    # Not for another address, call or person: nobody agrees here within the time.
+    for changes in ({"url": ADDRESS + "2"}, {"call": "c2"}, {"respondent": other_user}):
+        asked = params | {key: value for key, value in changes.items() if key == "url"}
+        other = {"respondent": user} | names | {k: v for k, v in changes.items() if k != "url"}
+        told = async_to_sync(answer_in_call)(asked, **other, timeout=0.05)
+        assert told == {"action": "decline"}
+    Elicitation.objects.update(closed_at=timezone.now() - timedelta(minutes=31))
+    told = async_to_sync(answer_in_call)(params, respondent=user, **names, timeout=0.05)
+    assert told == {"action": "decline"}
 
 
 # --- What is never told ----------------------------------------------------------------------

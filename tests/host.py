@@ -137,6 +137,25 @@ class Host:
             outcome = await self.go_on(outcome)
         return outcome
 
+    async def again_and_again(self, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """Make one call over one connection until there is a result.
+
+        For a server that remembers by connection what it has asked.
+        """
+        async with await self.client(tool) as client:
+            while True:
+                try:
+                    return await call_tool(
+                        client.session,
+                        server=SERVER,
+                        tool=tool,
+                        arguments=arguments,
+                        scope=SCOPE,
+                        respondent=self.user,
+                    )
+                except FormElicitationPending:
+                    await asyncio.sleep(0.05)
+
     async def prompt(self, name: str) -> GetPromptResult:
         """Get a prompt. Only tool calls are parked: what its server asks is waited for."""
         async with await self.client(name) as client:

@@ -118,6 +118,10 @@ class Person:
         """Decline a question, and return what the next page says."""
         return self._submit(self._form(address, "Decline"), {}).text
 
+    def press(self, address: str, button: str) -> str:
+        """Press a button of a question's page that sends nothing typed, such as *Agree*."""
+        return self._submit(self._form(address, button), {}).text
+
     def _form(self, address: str, *buttons: str) -> _Form:
         page = self._open(address)
         forms = [form for form in page.forms if form.button in buttons]

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
 T = TypeVar("T")
-#: What the person does with one question: what is typed, by its title; ``None`` declines.
-Answer = Mapping[str, Typed] | None
+#: What the person does with one question: what is typed, by its title, or the buttons that are
+#: pressed on its page; ``None`` declines.
+Answer = Mapping[str, Typed] | Sequence[str] | None
 
 
 @contextmanager
@@ -93,8 +94,11 @@ class Driver:
             (address,) = self.person.waiting()
             if answer is None:
                 self.person.decline(address)
-            else:
+            elif isinstance(answer, Mapping):
                 self.person.answer(address, answer)
+            else:
+                for button in answer:
+                    self.person.press(address, button)
 
 
 @pytest.fixture

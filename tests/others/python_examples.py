@@ -28,6 +28,7 @@ EXAMPLES = {
     "notes": "stories.stickynotes.server:build_server",
     "notes-lowlevel": "stories.stickynotes.server_lowlevel:build_server",
     "bistro": "docs_src.elicitation.tutorial001:mcp",
+    "deposits": "docs_src.elicitation.tutorial002:mcp",
     "files": "docs_src.elicitation.tutorial004:mcp",
     "bookshop": "docs_src.dependencies.tutorial003:mcp",
     "copies": "docs_src.legacy_clients.tutorial001:mcp",

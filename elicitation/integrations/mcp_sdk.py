@@ -1,6 +1,6 @@
 """Drive a tool call through its rounds with the official MCP SDK (``mcp`` 2.x).
 
-The only module that imports ``mcp``. It holds no state of its own: what a call waits for is
+The only module that needs ``mcp`` 2.x. It holds no state of its own: what a call waits for is
 in the database, and any process can go on with it.
 """
 
@@ -54,9 +54,9 @@ from ..core import (
     Schema,
     URLElicitation,
 )
-from ..in_call import answer_in_call
 from ..models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer, TooLarge
 from ..parking import AnotherRespondent, Call, CallInProgress, Round
+from .callbacks import elicitation_callback
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
@@ -229,40 +229,6 @@ async def resume(
         AddressDeclined, TooManyRounds, MCPError: As ``call_tool``.
     """
     return await _go_on(session, await parking.aget(parked_call_id), sampling, roots)
-
-
-def elicitation_callback(
-    server: str,
-    tool: str,
-    scope: str,
-    respondent: AbstractBaseUser | None,
-    timeout: float = 300,
-    *,
-    call: str = "",
-    scope_label: str = "",
-) -> ElicitationFnT:
-    """Return a callback for ``mcp.Client`` that asks the person and waits for the answer.
-
-    For servers that ask in the middle of a call, before MCP 2026-07-28. The arguments are those
-    of ``elicitation.in_call.answer_in_call``.
-    """
-
-    async def answer(
-        context: ClientRequestContext, params: ElicitRequestParams
-    ) -> ElicitResult | ErrorData:
-        told = await answer_in_call(
-            params.model_dump(by_alias=True, mode="json", exclude_none=True),
-            server=server,
-            tool=tool,
-            scope=scope,
-            respondent=respondent,
-            timeout=timeout,
-            call=call,
-            scope_label=scope_label,
-        )
-        return ElicitResult(**told)
-
-    return answer
 
 
 def client_options(

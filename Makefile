@@ -8,15 +8,20 @@ MCP_PORT ?= 8808
 SECONDS ?= 60
 BENCH ?=
 TORTURE ?=
+WRITE ?=
 
 BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
 SUITES_STAMP := $(VENV)/.installed-suites
+# An environment for each client of tests/clients: they want different releases of one SDK.
+CLIENTS := .venv-clients
+CLIENT_STAMPS := $(patsubst tests/clients/requirements/%.txt,$(CLIENTS)/%/.installed,\
+	$(wildcard tests/clients/requirements/*.txt))
 SOURCES := bench elicitation project tests manage.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format conformance bench torture soak messages screenshots clean
+.PHONY: help demo test lint format clients conformance bench torture soak messages screenshots clean
 
 help: ## print this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+): .*## (.*)/  make \1|\2/' \
@@ -48,6 +53,10 @@ conformance: $(SUITES_STAMP) ## run MCP's conformance suite, and the test server
 bench: $(DEV_STAMP) ## measure what everything costs beside its floor (BENCH="--check --write")
 	$(BIN)/python -m bench $(BENCH)
 
+clients: $(DEV_STAMP) ## run every MCP client against servers of every era (-j2; WRITE=1: the docs)
+	@$(MAKE) --no-print-directory $(CLIENT_STAMPS)
+	WRITE=$(WRITE) $(BIN)/python -m pytest tests/clients/run.py
+
 torture: $(DEV_STAMP) ## let processes fight over answers and be killed (SECONDS=60, TORTURE="…")
 	$(BIN)/python -m tests.torture --seconds $(SECONDS) $(TORTURE)
 
@@ -63,9 +72,9 @@ screenshots: $(DEV_STAMP) ## take the pictures of the documentation anew (needs 
 	$(BIN)/python -m project.screenshots
 
 clean: ## remove the environment, the demo's database and what tests and tools left
-	rm -rf $(VENV) .venv-newest .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
-		.ruff_cache .schemathesis .suites build dist htmlcov node_modules reports staticfiles test-results \
-		db.sqlite3 db.sqlite3-shm db.sqlite3-wal .secret_key
+	rm -rf $(VENV) $(CLIENTS) .venv-newest .coverage .hypothesis .import_linter_cache \
+		.mypy_cache .pytest_cache .ruff_cache .schemathesis .suites build dist htmlcov node_modules \
+		reports staticfiles test-results db.sqlite3 db.sqlite3-shm db.sqlite3-wal .secret_key
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pip and not python, which is there even where the venv failed half-way for want of ensurepip.
@@ -87,4 +96,11 @@ $(DEV_STAMP): requirements.txt requirements-dev.txt | $(BIN)/pip
 $(SUITES_STAMP): requirements-conformance.txt tests/conformance/packages.py | $(DEV_STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-conformance.txt
 	$(BIN)/python -m tests.conformance.packages
+	@touch $@
+
+$(CLIENTS)/%/.installed: tests/clients/requirements/%.txt tests/clients/app.txt | $(DEV_STAMP)
+	@rm -rf $(@D)
+	@$(PYTHON) -m venv --without-pip $(@D)
+	@$(BIN)/python -m pip --python $(@D)/bin/python install --quiet --disable-pip-version-check \
+		--no-compile -r $<
 	@touch $@

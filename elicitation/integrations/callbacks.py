@@ -10,14 +10,29 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from asgiref.sync import sync_to_async
 from mcp.types import ElicitRequestParams, ElicitResult
 
 from ..in_call import answer_in_call
+from ..models import ServerPolicy
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
 
-__all__ = ["elicitation_callback", "elicitation_handler"]
+__all__ = ["acan_ask", "can_ask", "elicitation_callback", "elicitation_handler"]
+
+
+def can_ask(server: str, respondent: AbstractBaseUser | None) -> bool:
+    """Return whether anybody can be asked what this server asks.
+
+    A client that is given a callback declares the capability ``elicitation``. It must not where
+    nobody is there, or the operator's policy is ``none``: then give it ``None``.
+    """
+    policy = ServerPolicy.objects.for_server(server).policy
+    return respondent is not None and policy != ServerPolicy.Policy.NONE
+
+
+acan_ask = sync_to_async(can_ask)
 
 
 def elicitation_callback(

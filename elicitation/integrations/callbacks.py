@@ -18,6 +18,7 @@ from ..models import ServerPolicy
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
+    from mcp.client.session import ElicitationFnT
 
 __all__ = ["acan_ask", "can_ask", "elicitation_callback", "elicitation_handler"]
 
@@ -44,7 +45,7 @@ def elicitation_callback(
     *,
     call: str = "",
     scope_label: str = "",
-) -> Callable[[Any, ElicitRequestParams], Awaitable[ElicitResult]]:
+) -> ElicitationFnT:
     """Return an ``elicitation_callback`` that asks the person and waits for the answer.
 
     It is what the SDK's clients take, of ``mcp`` 2.x (``mcp.Client``) and 1.x
@@ -53,8 +54,8 @@ def elicitation_callback(
     """
 
     async def answer(context: Any, params: ElicitRequestParams) -> ElicitResult:
-        told = await answer_in_call(
-            params.model_dump(by_alias=True, mode="json", exclude_none=True),
+        return await _answer(
+            params,
             server=server,
             tool=tool,
             scope=scope,
@@ -63,7 +64,6 @@ def elicitation_callback(
             call=call,
             scope_label=scope_label,
         )
-        return ElicitResult(**told)
 
     return answer
 
@@ -82,13 +82,24 @@ def elicitation_handler(
 
     FastMCP makes a class of the requested schema; the person is asked by the schema itself.
     """
-    answer = elicitation_callback(
-        server, tool, scope, respondent, timeout, call=call, scope_label=scope_label
-    )
 
-    async def handle(
+    async def answer(
         message: str, response_type: Any, params: ElicitRequestParams, context: Any
     ) -> ElicitResult:
-        return await answer(context, params)
+        return await _answer(
+            params,
+            server=server,
+            tool=tool,
+            scope=scope,
+            respondent=respondent,
+            timeout=timeout,
+            call=call,
+            scope_label=scope_label,
+        )
 
-    return handle
+    return answer
+
+
+async def _answer(params: ElicitRequestParams, **names: Any) -> ElicitResult:
+    wire = params.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return ElicitResult(**await answer_in_call(wire, **names))

@@ -347,7 +347,7 @@ def play(
             if case.does == "wait":
                 wait_until(lambda: not person.waiting(), "the question's end")
             host.send(call)
-        time.sleep(0.05)
+        time.sleep(0.1)
     raise AssertionError("the call did not come to its end")
 
 

@@ -250,8 +250,13 @@ class _Written(forms.Widget):
 def _input(widget: Mapping[str, Any]) -> SafeString:
     """Return the element that ``django/forms/widgets/input.html`` makes of a widget's context."""
     value = widget["value"]
-    attrs = {"type": widget["type"], "name": widget["name"], **widget["attrs"]}
-    return format_html("<input{}>", flatatt(attrs if value is None else attrs | {"value": value}))
+    return format_html(
+        '<input type="{}" name="{}"{}{}>',
+        widget["type"],
+        widget["name"],
+        "" if value is None else format_html(' value="{}"', value),
+        flatatt(widget["attrs"]),
+    )
 
 
 class _Hidden(_Written, forms.HiddenInput):

@@ -327,9 +327,9 @@ def play(
     """Have the tool called, do what the person does, and return what the host says at last."""
     closed: list[str] = []
     at_once = case.at_once
-    since = deadline = time.monotonic()
+    since = started = time.monotonic()
     host.send(call)
-    while time.monotonic() < deadline + 2 * WAIT_SECONDS:
+    while time.monotonic() < started + 2 * WAIT_SECONDS:
         reply = host.reply()
         if reply is not None and not reply.get("parked"):
             return reply

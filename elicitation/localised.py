@@ -13,7 +13,7 @@ from datetime import timezone as fixed_timezone
 from functools import cache
 
 from django.core.exceptions import ValidationError
-from django.utils import dateformat, formats
+from django.utils import dateformat, formats, timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -177,6 +177,18 @@ def read_moment(text: str, zone_name: str) -> str:
         % {"first": _offset_name(earlier), "second": _offset_name(later)},
         code="exists_twice",
     )
+
+
+def moment_text(moment: datetime) -> str:
+    """Return a moment as date, time and zone, in the person's language and zone."""
+    local = timezone.localtime(moment)
+    offset = local.strftime("%z")
+    zone = timezone.get_current_timezone_name()
+    return gettext("%(date)s, %(time)s (%(zone)s)") % {
+        "date": formats.date_format(local, "DATE_FORMAT"),
+        "time": formats.date_format(local, "TIME_FORMAT"),
+        "zone": "UTC" if zone == "UTC" else f"{zone}, UTC{offset[:3]}:{offset[3:5]}",
+    }
 
 
 _ISO_MOMENT = re.compile(

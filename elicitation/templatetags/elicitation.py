@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from django import template
 from django.middleware.csrf import get_token
 from django.template import Context
-from django.utils import formats, timezone
+from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext
 
 from elicitation import inbox, views
 from elicitation.conf import settings as app_settings
 from elicitation.core import ElicitationURL
 from elicitation.forms import form_class
+from elicitation.localised import moment_text
 from elicitation.models import Elicitation, ServerPolicy
 from elicitation.untrusted import visible
 
@@ -38,15 +38,8 @@ def elicitation_text(text: str) -> str:
 @register.simple_tag
 def elicitation_time(moment: datetime) -> SafeString:
     """Show a moment as date, time and zone, in a ``<time>`` that machines can read."""
-    local = timezone.localtime(moment)
-    offset = local.strftime("%z")
-    zone = timezone.get_current_timezone_name()
-    shown = gettext("%(date)s, %(time)s (%(zone)s)") % {
-        "date": formats.date_format(local, "DATE_FORMAT"),
-        "time": formats.date_format(local, "TIME_FORMAT"),
-        "zone": "UTC" if zone == "UTC" else f"{zone}, UTC{offset[:3]}:{offset[3:5]}",
-    }
-    return format_html('<time datetime="{}">{}</time>', local.isoformat(timespec="seconds"), shown)
+    iso = timezone.localtime(moment).isoformat(timespec="seconds")
+    return format_html('<time datetime="{}">{}</time>', iso, moment_text(moment))
 
 
 @register.simple_tag

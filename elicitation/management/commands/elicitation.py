@@ -1,0 +1,476 @@
+"""The questions that wait, in a terminal: list them, answer one, or decline it."""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, ArgumentParser
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand, CommandError
+from django.utils.translation import gettext, ngettext
+from django.views.decorators.debug import sensitive_variables
+
+from elicitation import inbox
+from elicitation.conf import settings
+from elicitation.core import YesNo
+from elicitation.forms import ElicitationForm, Question, form_class
+from elicitation.localised import moment_text, plain_digits
+from elicitation.management.terminal import ANSWER, Ended, Terminal
+from elicitation.models import Elicitation, ServerPolicy
+from elicitation.store import write_alias
+from elicitation.untrusted import mixes_scripts
+from elicitation.views import (
+    HEADINGS,
+    HEADINGS_OF_OTHERS,
+    NOT_STORED,
+    question_context,
+    shown_name,
+)
+
+if TYPE_CHECKING:
+    from django.contrib.auth.base_user import AbstractBaseUser
+
+Via = Elicitation.Via
+
+#: How many lines of a message the list shows.
+LISTED_LINES = 3
+#: What leaves a question blank that the server suggests an answer to.
+BLANK = "-"
+
+
+class Command(BaseCommand):
+    """List the questions that wait for a person, and answer or decline one as that person."""
+
+    help = (
+        "List the questions that wait for a person. `elicitation answer ID` shows one as its "
+        "page does, asks for the answers and records them as that person's; the audit says that "
+        "it was this command. Who may answer is decided by ELICITATION_ACCESS, as on the pages."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add the command's options."""
+        user = {
+            "metavar": "NAME",
+            "help": "the user name of the person; needed where questions wait for several people",
+        }
+        parser.add_argument("--user", default=None, **user)  # type: ignore[arg-type]
+        actions = parser.add_subparsers(dest="action", metavar="ACTION")
+        listing = actions.add_parser("list", help="list what waits (the default)")
+        answer = actions.add_parser("answer", help="answer a question, or decline it")
+        for one in (listing, answer):
+            # Its default must not undo what stands before the action.
+            one.add_argument("--user", default=SUPPRESS, **user)  # type: ignore[arg-type]
+        answer.add_argument(
+            "id",
+            metavar="ID",
+            help="the id that the list shows: its first characters will do, or all of it",
+        )
+        answer.add_argument("--decline", action="store_true", help="decline the question")
+        answer.add_argument(
+            "--yes", action="store_true", help="send without asking whether that is meant"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """List, answer or decline."""
+        self.terminal = Terminal(self.stdout)
+        user = _person(options["user"])
+        if options["action"] != "answer":
+            self._list(user)
+            return
+        if user is None:
+            raise CommandError(gettext("Nothing waits for anybody."))
+        elicitation = _found(user, options["id"])
+        if not elicitation.is_open():
+            raise CommandError(_of(HEADINGS_OF_OTHERS, elicitation.current_state()))
+        try:
+            self._show(elicitation, user, decline=options["decline"], yes=options["yes"])
+        except (Ended, KeyboardInterrupt) as error:
+            self.terminal.say()
+            raise CommandError(
+                gettext("Nothing was sent. The question still waits."),
+                returncode=130 if isinstance(error, KeyboardInterrupt) else 1,
+            ) from None
+        except inbox.Closed as closed:
+            raise CommandError(_of(NOT_STORED, closed.code)) from None
+        except Elicitation.DoesNotExist:
+            raise CommandError(gettext("The question is gone. Nothing was stored.")) from None
+
+    # --- The list ----------------------------------------------------------------------------
+
+    def _list(self, user: AbstractBaseUser | None) -> None:
+        if user is None:
+            self.terminal.say(gettext("Nothing waits for anybody."))
+            return
+        waiting = list(inbox.waiting(user))
+        name = user.get_username()
+        if not waiting:
+            self.terminal.say(gettext("Nothing waits for %(user)s.") % {"user": name})
+            return
+        count = len(waiting)
+        self.terminal.say(
+            ngettext(
+                "%(count)s question waits for %(user)s.",
+                "%(count)s questions wait for %(user)s.",
+                count,
+            )
+            % {"count": count, "user": name}
+        )
+        policies = ServerPolicy.objects.for_servers({one.server for one in waiting})
+        for elicitation in waiting:
+            self.terminal.say()
+            asks = gettext("%(server)s asks") % {
+                "server": shown_name(policies[elicitation.server])
+            }
+            by = f"{gettext('Answer by')} {moment_text(elicitation.expires_at)}"
+            self.terminal.listed(f"{asks}\n{by}", f"{elicitation.short_id}  ")
+            if elicitation.message.strip():
+                self.terminal.quote(elicitation.message, " " * 10, most=LISTED_LINES)
+
+    # --- One question ------------------------------------------------------------------------
+
+    def _show(
+        self, elicitation: Elicitation, user: AbstractBaseUser, *, decline: bool, yes: bool
+    ) -> None:
+        """Show a question and do with it what the person wants."""
+        if not decline and getattr(elicitation, "is_url", False):
+            # What is asked there is to open it in a browser.
+            raise CommandError(
+                gettext("This question is about an address. Answer it in the browser: %(address)s")
+                % {"address": settings.BASE_URL + elicitation.get_absolute_url()}
+            )
+        policy = ServerPolicy.objects.for_server(elicitation.server)
+        self._frame(elicitation, policy, user)
+        inbox.shown(elicitation)
+        if decline:
+            if yes or self._choose(gettext("Decline"), gettext("Leave it for now")) == 1:
+                self._decline(elicitation, user)
+            else:
+                self._leave()
+            return
+        form = form_class()(elicitation.form_elicitation, prefill=policy.prefill)
+        context = question_context(elicitation, policy, form)
+        if context["speaks_of_secrets"]:
+            self.terminal.say(
+                gettext(
+                    "This question speaks of a password, a key, a token or a code. Decline if the "
+                    "server wants one: no honest server asks for it in a form."
+                )
+            )
+        self._answer(elicitation, user, form, yes=yes)
+
+    @sensitive_variables()
+    def _answer(
+        self, elicitation: Elicitation, user: AbstractBaseUser, form: ElicitationForm, *, yes: bool
+    ) -> None:
+        """Ask all questions, and send the answers once they fit and the person says so."""
+        asked = form.questions
+        data: dict[str, Any] = {"fingerprint": elicitation.fingerprint}
+        bound = self._ask(elicitation, asked, data)
+        while True:
+            choice = 1
+            if not yes:
+                self._review(bound)
+                send = gettext("Send answer") if asked else gettext("Accept")
+                again = [gettext("Answer again")] if asked else []
+                choice = self._choose(
+                    send, gettext("Decline"), gettext("Leave it for now"), *again
+                )
+            if choice == 2:
+                self._decline(elicitation, user)
+                return
+            if choice == 3:
+                self._leave()
+                return
+            if choice == 1:
+                try:
+                    inbox.answer(
+                        elicitation.pk,
+                        bound.to_answers(),
+                        by=user,
+                        via=Via.COMMAND,
+                        fingerprint=bound.sent_fingerprint,
+                    )
+                except inbox.AnswerRefusals as refusals:
+                    bound.refuse(refusals.errors)
+                else:
+                    self.terminal.say(_of(HEADINGS, Elicitation.State.ANSWERED))
+                    return
+            wrong = [one for one in asked if bound[one.name].errors]
+            for error in bound.summary:
+                self.terminal.say(error.text)
+            bound = self._ask(elicitation, wrong or asked, data)
+
+    def _decline(self, elicitation: Elicitation, user: AbstractBaseUser) -> None:
+        inbox.decline(elicitation.pk, by=user, via=Via.COMMAND)
+        self.terminal.say(_of(HEADINGS, Elicitation.State.DECLINED))
+
+    def _leave(self) -> None:
+        self.terminal.say(gettext("Nothing was sent. The question still waits."))
+
+    def _frame(
+        self, elicitation: Elicitation, policy: ServerPolicy, user: AbstractBaseUser
+    ) -> None:
+        """Say who asks, and quote what the server writes."""
+        terminal = self.terminal
+        names = {"server": shown_name(policy), "user": user.get_username()}
+        terminal.say(gettext("%(server)s asks %(user)s") % names)
+        terminal.say()
+        if elicitation.round > 1:
+            terminal.say(gettext("This is the next question of the same tool call."))
+        terminal.say(gettext("An external server asks this. This site does not."))
+        terminal.say(gettext("Whatever stands behind a bar was written by the server."))
+        terminal.say(
+            gettext(
+                "Your answer goes to %(server)s. The AI agent that uses it for you may see it, "
+                "too."
+            )
+            % names
+        )
+        terminal.say(gettext("Never enter passwords, keys or card numbers here."))
+        if mixes_scripts(names["server"]):
+            terminal.say(
+                gettext(
+                    "The name of this server mixes letters of several scripts. It may only look "
+                    "like a name that you know."
+                )
+            )
+        terminal.say()
+        terminal.quote(elicitation.tool, f"{gettext('Tool')} ")
+        if elicitation.scope_label:
+            terminal.quote(elicitation.scope_label, f"{gettext('Conversation')} ")
+        terminal.say(f"{gettext('Answer by')} {moment_text(elicitation.expires_at)}")
+        if elicitation.in_call:
+            terminal.say(
+                gettext(
+                    "The server waits for your answer until then. Afterwards it can no longer be "
+                    "sent."
+                )
+            )
+        if elicitation.message.strip():
+            terminal.say()
+            terminal.say(gettext("The server writes:"))
+            terminal.quote(elicitation.message)
+        terminal.say()
+
+    # --- Asking ------------------------------------------------------------------------------
+
+    @sensitive_variables()
+    def _ask(
+        self, elicitation: Elicitation, questions: Sequence[Question], data: dict[str, Any]
+    ) -> ElicitationForm:
+        """Ask until each answer fits; ``data`` is what a browser would send."""
+        for question in questions:
+            self._introduce(question)
+            while True:
+                data.update(self._typed(question))
+                # The form reads and judges, as it does on the page.
+                bound = form_class()(elicitation.form_elicitation, data)
+                errors = bound[question.name].errors
+                if not errors:
+                    break
+                for error in errors:
+                    self.terminal.say(str(error))
+        bound = form_class()(elicitation.form_elicitation, data)
+        bound.is_valid()
+        return bound
+
+    def _introduce(self, question: Question) -> None:
+        if question.number > 1:
+            self.terminal.say()
+        if question.of > 1:
+            self.terminal.say(
+                gettext("Question %(number)s of %(of)s")
+                % {"number": question.number, "of": question.of}
+            )
+        self.terminal.quote(question.title)
+        if question.description:
+            self.terminal.quote(question.description)
+        if question.hint:
+            self.terminal.say(question.hint)
+        if question.format:
+            self.terminal.say(gettext("The server names a format:"))
+            self.terminal.quote(question.format)
+        if question.is_optional:
+            self.terminal.say(gettext("(optional)"))
+            if question.form.initial.get(question.name) is None:
+                self.terminal.say(gettext("Press Enter to leave it blank."))
+
+    def _typed(self, question: Question) -> dict[str, Any]:
+        """Return what a browser would send of one question."""
+        name, widget = question.html_name, question.field.widget
+        suggested = question.form.initial.get(question.name)
+        if isinstance(widget, forms.MultiWidget):
+            return self._moment(name, widget, suggested)
+        values = [str(value) for value, _label in getattr(widget, "choices", ())]
+        values = [value for value in values if value]
+        if values:
+            several = bool(getattr(widget, "allow_multiple_selected", False))
+            return {name: self._chosen(question, values, suggested, several=several)}
+        if suggested is not None:
+            self.terminal.say(gettext("Press Enter to take what the server suggests:"))
+            self.terminal.quote(str(suggested))
+            self._offer_blank(question)
+        if isinstance(widget, forms.Textarea):
+            self.terminal.say(gettext("End with an empty line."))
+            text = self._lines()
+        else:
+            text = self.terminal.read()
+        return {name: _or(suggested, text, blank="", optional=question.is_optional)}
+
+    def _offer_blank(self, question: Question) -> None:
+        if question.is_optional:
+            self.terminal.say(gettext("Type %(blank)s to leave it blank.") % {"blank": BLANK})
+
+    def _lines(self) -> str:
+        lines = []
+        while line := self.terminal.read():
+            lines.append(line)
+        return "\n".join(lines)
+
+    def _chosen(
+        self, question: Question, values: Sequence[str], suggested: Any, *, several: bool
+    ) -> Any:
+        """Let the person choose by numbers, and return the values of what they chose."""
+        for number, value in enumerate(values, 1):
+            label, description = question.field.option(value)
+            if isinstance(question.asked, YesNo):
+                self.terminal.listed(label, f"{number:>3}. ")
+            else:
+                self.terminal.quote(
+                    f"{label}\n({description})" if description else label, f"{number:>3}. "
+                )
+        if several:
+            self.terminal.say(gettext("Type the numbers of your choices, with blanks between."))
+        else:
+            self.terminal.say(gettext("Type the number of your choice."))
+        nothing: Any = [] if several else ""
+        if suggested is not None:
+            chosen = [suggested] if isinstance(suggested, str) else suggested
+            numbers = " ".join(str(values.index(value) + 1) for value in chosen)
+            self.terminal.say(
+                gettext("Press Enter to take what the server suggests: %(numbers)s")
+                % {"numbers": numbers or BLANK}
+            )
+            self._offer_blank(question)
+        text = plain_digits(self.terminal.read()).replace(",", " ").strip()
+        if not text or (text == BLANK and suggested is not None):
+            return _or(suggested, text, blank=nothing, optional=question.is_optional)
+        # What is no number of the list is left to the form to refuse.
+        found = [_numbered(values, word) for word in text.split()]
+        return found if several else (found[0] if len(found) == 1 else text)
+
+    def _moment(self, name: str, widget: Any, suggested: Any) -> dict[str, str]:
+        """Ask for a local time and its zone."""
+        local, zone = widget.decompress(suggested)
+        at, in_zone = (f"{name}{suffix}" for suffix in widget.widgets_names)
+        self.terminal.say(gettext("Date and time, such as 2026-12-31 18:00:"))
+        if local:
+            self.terminal.say(gettext("Press Enter to take what the server suggests:"))
+            self.terminal.quote(str(local))
+        typed = self.terminal.read().strip()
+        if typed == BLANK or not (typed or local):
+            return {at: "", in_zone: zone}
+        self.terminal.say(gettext("Time zone; press Enter for %(zone)s:") % {"zone": zone})
+        return {at: typed or local, in_zone: self.terminal.read().strip() or zone}
+
+    # --- Sending -----------------------------------------------------------------------------
+
+    @sensitive_variables()
+    def _review(self, bound: ElicitationForm) -> None:
+        """Show once more what is about to be sent."""
+        self.terminal.say()
+        for question in bound.questions:
+            answer = bound.cleaned_data[question.name]
+            self.terminal.quote(question.title)
+            if answer.skipped:
+                self.terminal.typed(gettext("No answer"))
+            elif isinstance(question.asked, YesNo):
+                yes = answer.selected == ("Yes",)
+                self.terminal.typed(gettext("Yes") if yes else gettext("No"))
+            elif answer.selected:
+                for label in answer.selected:
+                    self.terminal.quote(label, ANSWER)
+            else:
+                self.terminal.typed(answer.text)
+
+    def _choose(self, *texts: str) -> int:
+        """Let the person choose what to do next; return its number, from 1."""
+        self.terminal.say()
+        while True:
+            for number, text in enumerate(texts, 1):
+                self.terminal.listed(text, f"{number:>3}. ")
+            typed = plain_digits(self.terminal.read()).strip()
+            if typed in map(str, range(1, len(texts) + 1)):
+                return int(typed)
+            self.terminal.say(gettext("Type the number of your choice."))
+
+
+def _person(name: str | None) -> AbstractBaseUser | None:
+    """Return as whom the command acts; ``None`` where nothing waits for anybody."""
+    model = get_user_model()
+    if name is None:
+        waiting = Elicitation.objects.using(write_alias()).open().exclude(respondent=None)
+        asked = list(waiting.order_by().values_list("respondent", flat=True).distinct()[:2])
+        if not asked:
+            return None
+        if len(asked) > 1:
+            raise CommandError(
+                gettext("Questions wait for several people. Say with --user whose you mean.")
+            )
+        wanted: dict[str, Any] = {"pk": asked[0]}
+    else:
+        wanted = {model.USERNAME_FIELD: name}
+    user: AbstractBaseUser | None = model._default_manager.filter(**wanted).first()
+    if user is None:
+        raise CommandError(gettext("There is no user of that name."))
+    if not user.is_active:
+        raise CommandError(gettext("That user's account is not active."))
+    return user
+
+
+def _found(user: AbstractBaseUser, text: str) -> Elicitation:
+    """Return the question with this id, or the one that waits and whose id begins so.
+
+    Raises:
+        CommandError: There is none that this person may see, or there are several.
+    """
+    digits = text.replace("-", "").lower()
+    try:
+        if len(digits) == 32:
+            return inbox.get(user, digits)
+        found = [one for one in inbox.waiting(user) if digits and one.pk.hex.startswith(digits)]
+    except Elicitation.DoesNotExist:
+        found = []
+    if len(found) > 1:
+        raise CommandError(gettext("The ids of several questions begin so. Type more of it."))
+    if not found:
+        raise CommandError(
+            gettext(
+                "No question of that id waits for %(user)s. `manage.py elicitation` lists those "
+                "that do."
+            )
+            % {"user": user.get_username()}
+        )
+    return found[0]
+
+
+def _numbered(values: Sequence[str], word: str) -> str:
+    """Return the value of an option by its number; what is none stays as it is typed."""
+    if word.isascii() and word.isdecimal() and len(word) <= 3 and 0 < int(word) <= len(values):
+        return values[int(word) - 1]
+    return "?"
+
+
+def _or(suggested: Any, text: str, *, blank: Any, optional: bool) -> Any:
+    """Return what was typed, or what the server suggests where nothing was."""
+    if suggested is None:
+        return text or blank
+    if not text:
+        return suggested
+    return blank if text.strip() == BLANK and optional else text
+
+
+def _of(texts: Any, code: str) -> str:
+    return str(texts[code])

@@ -25,7 +25,7 @@ from elicitation.core import ElicitationError
 from elicitation.management.terminal import Terminal
 from elicitation.models import Elicitation, StoredFormAnswer
 from tests import processes
-from tests.asking import allow, ask, schema
+from tests.asking import allow, ask, ask_to_open, schema
 from tests.hostile import HOSTILE
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ pytestmark = pytest.mark.django_db
 
 PLAN = {"type": "string", "enum": ["solo", "team"], "title": "Plan"}
 SEATS = {"type": "integer", "minimum": 1, "maximum": 50, "title": "Seats"}
+ADDRESS = f"https://www.example.com:8443/pay/{'x' * 100}?state=s3cret"
 BUY = schema("plan", "seats", plan=PLAN, seats=SEATS)
 
 
@@ -369,14 +370,54 @@ def test_the_beginning_of_an_id_must_name_one_question(
     assert Elicitation.objects.get(state="declined").short_id == "11113333"
 
 
-def test_a_question_of_another_mode_is_for_the_browser(
-    monkeypatch: pytest.MonkeyPatch, user: User, settings: SettingsWrapper
+def test_an_address_is_shown_and_agreed_to_by_a_choice_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, user: User
 ) -> None:
-    settings.ELICITATION_BASE_URL = "https://site.test"
-    question = ask(user, BUY)
-    monkeypatch.setattr(Elicitation, "is_url", True, raising=False)
-    error = run(monkeypatch, "answer", question.short_id).error
-    assert error.endswith(f"in the browser: https://site.test{question.get_absolute_url()}")
+    allow()
+    question = ask_to_open(user, ADDRESS)
+    # Nobody agrees by what was typed before the address was seen, nor by an end of the input.
+    outcome = run(monkeypatch, "answer", question.short_id, "--yes")
+    assert ended(question) == ("pending", "", "")
+    before, _choice = outcome.printed.split("1. Agree")
+    quoted = "".join(line.removeprefix("| ") for line in before.splitlines())
+    assert ADDRESS in quoted
+    assert "Whose address it is: example.com" in before
+    assert "\n! It names a port" in before
+    outcome = run(monkeypatch, "answer", question.short_id, typed=("1",))
+    assert ended(question) == ("answered", "command", "ada")
+    # Whole, on one line.
+    assert ADDRESS in outcome.printed.split("1. Agree")[1].splitlines()
+    assert question.continued_at is None
+
+
+def test_who_agreed_goes_on_or_declines_when_they_come_back(
+    monkeypatch: pytest.MonkeyPatch, user: User
+) -> None:
+    allow()
+    for choice, state in (("3", "answered"), ("2", "declined")):
+        question = ask_to_open(user, ADDRESS, call=f"call-{choice}", parked=True)
+        run(monkeypatch, "answer", question.short_id, typed=("1", choice))
+        assert ended(question)[0] == state
+
+
+def test_an_address_can_be_declined_and_left(monkeypatch: pytest.MonkeyPatch, user: User) -> None:
+    allow()
+    question = ask_to_open(user, ADDRESS)
+    assert "still waits" in run(monkeypatch, "answer", question.short_id, typed=("3",)).printed
+    assert ended(question)[0] == "pending"
+    run(monkeypatch, "answer", question.short_id, typed=("2",))
+    assert ended(question) == ("declined", "command", "ada")
+
+
+def test_an_address_that_is_not_allowed_any_more_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, user: User
+) -> None:
+    allow(allowed_domains="other.example")
+    question = ask_to_open(user, ADDRESS)
+    outcome = run(monkeypatch, "answer", question.short_id, typed=("1",))
+    assert outcome.error.startswith("The address is not shown")
+    assert "example.com" not in outcome.printed
+    assert ended(question)[0] == "pending"
 
 
 def test_warnings_are_those_of_the_page(monkeypatch: pytest.MonkeyPatch, user: User) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from django import forms
 from django.contrib.auth import get_user_model
@@ -14,7 +16,7 @@ from django.views.decorators.debug import sensitive_variables
 
 from elicitation import inbox
 from elicitation.conf import settings
-from elicitation.core import YesNo
+from elicitation.core import FormRefusal, YesNo
 from elicitation.forms import ElicitationForm, Question, form_class
 from elicitation.localised import moment_text, plain_digits
 from elicitation.management.terminal import ANSWER, Ended, Terminal
@@ -23,8 +25,10 @@ from elicitation.store import write_alias
 from elicitation.untrusted import mixes_scripts
 from elicitation.views import (
     HEADINGS,
+    HEADINGS_OF_ADDRESSES,
     HEADINGS_OF_OTHERS,
     NOT_STORED,
+    WARNINGS,
     question_context,
     shown_name,
 )
@@ -134,12 +138,6 @@ class Command(BaseCommand):
         self, elicitation: Elicitation, user: AbstractBaseUser, *, decline: bool, yes: bool
     ) -> None:
         """Show a question and do with it what the person wants."""
-        if not decline and getattr(elicitation, "is_url", False):
-            # What is asked there is to open it in a browser.
-            raise CommandError(
-                gettext("This question is about an address. Answer it in the browser: %(address)s")
-                % {"address": settings.BASE_URL + elicitation.get_absolute_url()}
-            )
         policy = ServerPolicy.objects.for_server(elicitation.server)
         self._frame(elicitation, policy, user)
         inbox.shown(elicitation)
@@ -148,6 +146,9 @@ class Command(BaseCommand):
                 self._decline(elicitation, user)
             else:
                 self._leave()
+            return
+        if elicitation.is_url:
+            self._consent(elicitation, policy, user)
             return
         form = form_class()(elicitation.form_elicitation, prefill=policy.prefill)
         context = question_context(elicitation, policy, form)
@@ -201,6 +202,66 @@ class Command(BaseCommand):
             for error in bound.summary:
                 self.terminal.say(error.text)
             bound = self._ask(elicitation, wrong or asked, data)
+
+    @sensitive_variables()
+    def _consent(
+        self, elicitation: Elicitation, policy: ServerPolicy, user: AbstractBaseUser
+    ) -> None:
+        """Ask whether the person agrees to open an address, and show it for that.
+
+        Nobody agrees by ``--yes``: it was typed before the address was seen.
+        """
+        terminal, site_host = self.terminal, urlsplit(settings.BASE_URL).netloc
+        try:
+            url = policy.parse_url(elicitation.url, site_host=site_host)
+        except FormRefusal:
+            raise CommandError(
+                gettext(
+                    "The address is not shown: this site does not let the server ask for it any "
+                    "more."
+                )
+            ) from None
+        terminal.say(gettext("This is the whole address"))
+        terminal.quote(url.text)
+        if url.registrable_domain:
+            owner = gettext("Whose address it is: %(domain)s")
+            terminal.say(owner % {"domain": url.registrable_domain})
+        if "idn" in url.warnings:
+            terminal.say(f"{gettext('The same name in plain letters:')} {url.host}")
+        for code in url.warnings:
+            terminal.listed(str(WARNINGS[code]), "! ")
+        terminal.say(
+            gettext(
+                "This site has not opened it and does not know what is there. Go on only if you "
+                "know whose it is."
+            )
+        )
+        choice = self._choose(gettext("Agree"), gettext("Decline"), gettext("Leave it for now"))
+        if choice == 1:
+            inbox.consent(
+                elicitation.pk, by=user, via=Via.COMMAND, fingerprint=elicitation.fingerprint
+            )
+            terminal.say(_of(HEADINGS_OF_ADDRESSES, Elicitation.State.ANSWERED))
+            terminal.say()
+            # On one line, so that it can be copied; it is ASCII and has nothing that is obeyed.
+            self.stdout.write(url.href)
+            terminal.say()
+            if not elicitation.in_call:
+                self._wait(elicitation, user)
+        elif choice == 2:
+            self._decline(elicitation, user)
+        else:
+            self._leave()
+
+    def _wait(self, elicitation: Elicitation, user: AbstractBaseUser) -> None:
+        """Wait until the person has done there what the server wants."""
+        self.terminal.say(gettext("Come back and press Continue when you have finished."))
+        with suppress(Ended, KeyboardInterrupt):
+            choice = self._choose(gettext("Continue"), gettext("Decline"), gettext("Later"))
+            if choice == 1:
+                inbox.go_on(elicitation.pk, by=user)
+            elif choice == 2:
+                self._decline(elicitation, user)
 
     def _decline(self, elicitation: Elicitation, user: AbstractBaseUser) -> None:
         inbox.decline(elicitation.pk, by=user, via=Via.COMMAND)

@@ -260,7 +260,7 @@ class ServerPolicy(models.Model):
             for allowed in filter(None, map(_allowed_host, lines))
         )
 
-    @sensitive_variables("text", "url")
+    @sensitive_variables("text")
     def parse_url(self, text: object, *, site_host: str = "") -> ElicitationURL:
         """Return an address that this policy lets the server show.
 

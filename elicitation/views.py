@@ -302,7 +302,6 @@ def _submit(request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy
     return render(request, "elicitation/question.html", context, status=422)
 
 
-@sensitive_variables("url", "context")
 def _address(
     request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy, *, status: int = 200
 ) -> HttpResponse:

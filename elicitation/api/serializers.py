@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
-from django.views.decorators.debug import sensitive_variables
 from rest_framework import serializers
 
 from .. import inbox
@@ -189,7 +188,6 @@ class AddressSerializer(serializers.Serializer[Any]):
     warnings = serializers.ListField(child=serializers.ChoiceField(URL_WARNINGS))
     href = serializers.SerializerMethodField()
 
-    @sensitive_variables("url")
     def get_attribute(self, instance: Elicitation) -> ElicitationURL | None:
         """The address, for whoever is asked, and then for whoever consented; else nothing."""
         agreed = inbox.consent_lasts(instance)
@@ -199,11 +197,10 @@ class AddressSerializer(serializers.Serializer[Any]):
             return None
         policy: ServerPolicy = self.context["policies"][instance.server]
         try:
-            url = policy.parse_url(instance.url, site_host=self.context["site_host"])
+            return policy.parse_url(instance.url, site_host=self.context["site_host"])
         except FormRefusal:
             # An operator has changed the policy since it was asked.
             return None
-        return url
 
     def get_href(self, url: ElicitationURL) -> str | None:
         """What to open."""

@@ -517,7 +517,8 @@ class _Run:
         # No person was asked anything: it is the same round.
         self.answered -= 1
         round = replace(round, number=round.number - 1)
-        await self._store(round, questions)
+        if waiting := await self._store(round, questions):
+            raise parking.pending(waiting)
         ids = [consent.elicitation_id for consent in consents if consent.elicitation_id]
         if not await inbox.acontinued(ids, round.received_at):
             if self.lease is None or self.waits == MAX_WAITS:

@@ -305,6 +305,23 @@ def test_consent_that_has_expired_is_asked_for_again(host_for: HostFor, user: Us
     assert said(host.resume(again)) == "connected"
 
 
+def test_consent_that_expires_while_the_server_is_told_is_asked_for_again(
+    host_for: HostFor, user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tool(params: CallToolRequestParams) -> Any:
+        if params.input_responses:
+            # Half an hour has passed.
+            monkeypatch.setattr(StoredFormAnswer, "is_expired", lambda *args: True)
+        return ask(k=url("Sign in.", ADDRESS))
+
+    host = host_for(server := ScriptedServer(tool))
+    pending = host.pending()
+    consent(pending, user)
+    again = host.pending(host.resume, pending)
+    assert again.elicitation_ids != pending.elicitation_ids
+    assert server.answers == [("accept", None)]
+
+
 @pytest.mark.parametrize(
     ("message", "address"), [("Sign in.", ADDRESS + "2"), ("Pay here.", ADDRESS)]
 )
@@ -497,10 +514,14 @@ def test_plain_http_to_this_machine_is_an_operators_decision(
 def test_a_policy_taken_back_meanwhile_ends_the_consent(host_for: HostFor, user: User) -> None:
     host = host_for(server := ScriptedServer(opens()))
     pending = host.pending()
-    ServerPolicy.objects.update(allowed_domains="example.org")
-    with pytest.raises(AddressNotAllowed):
-        consent(pending, user)
-    ServerPolicy.objects.update(allowed_domains="")
+    for change, undo in (
+        ({"allowed_domains": "example.org"}, {"allowed_domains": ""}),
+        ({"policy": "none"}, {"policy": "url"}),
+    ):
+        ServerPolicy.objects.update(**change)
+        with pytest.raises(AddressNotAllowed):
+            consent(pending, user)
+        ServerPolicy.objects.update(**undo)
     consent(pending, user)
     ServerPolicy.objects.update(allowed_domains="example.org")
     with pytest.raises(AddressNotAllowed):

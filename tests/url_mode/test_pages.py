@@ -17,7 +17,7 @@ from django.utils import timezone, translation
 from django.views.debug import ExceptionReporter
 
 from elicitation import inbox
-from elicitation.core import Schema
+from elicitation.core import Address, Schema
 from elicitation.models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
 from elicitation.notify import send_email
 from tests.asking import allow, ask, ask_to_open, schema
@@ -413,6 +413,15 @@ def test_an_error_report_has_nothing_of_the_address(
     for report in reports:
         assert "broken" in report
         assert SECRET not in report
+
+
+def test_a_refusal_has_nothing_of_the_address_in_its_frames(settings: SettingsWrapper) -> None:
+    settings.DEBUG = False
+    with pytest.raises(Address) as refused:
+        ServerPolicy(server="shop").parse_url(f"https://{SECRET}@example.com/")
+    reporter = ExceptionReporter(None, refused.type, refused.value, refused.tb, is_email=True)
+    assert "user name or password" in reporter.get_traceback_html()
+    assert SECRET not in reporter.get_traceback_html()
 
 
 def test_queries_do_not_grow(

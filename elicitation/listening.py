@@ -100,8 +100,11 @@ class Listener:
 
     async def run(self) -> None:
         """Listen until cancelled; return where the database has nothing to listen to."""
-        while (params := _connection_params()) is not None:
+        while True:
             try:
+                params = _connection_params()
+                if params is None:
+                    return
                 await self._listen(params)
             except TimeoutError:
                 self._complain("nothing was heard in time; is there a pooler in between?")
@@ -153,5 +156,5 @@ def _connection_params() -> dict[str, Any] | None:
         return None
     params: dict[str, Any] = KEEPALIVES | connection.get_connection_params()
     # Django's cursors are not asynchronous.
-    del params["cursor_factory"]
+    params.pop("cursor_factory", None)
     return params

@@ -36,15 +36,15 @@ listen_port = {own_port}
 unix_socket_dir =
 auth_type = trust
 auth_file = {users}
-pool_mode = transaction
-default_pool_size = 2
+pool_mode = {mode}
+default_pool_size = {size}
 """
 
 # Only PostgreSQL has it; where the tests run on PostgreSQL it must be installed.
 if connection.vendor == "postgresql":
 
     @pytest.fixture
-    def bouncer() -> Iterator[int]:
+    def bouncer(request: pytest.FixtureRequest) -> Iterator[int]:
         program = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
         assert Path(program).exists(), "PgBouncer is not installed (Debian: pgbouncer)."
         settings = connection.settings_dict
@@ -61,6 +61,9 @@ if connection.vendor == "postgresql":
                     port=settings["PORT"] or 5432,
                     own_port=port,
                     users=users,
+                    mode=getattr(request, "param", "transaction"),
+                    # In a session's pool each connection of ours needs one of the server's.
+                    size=10 if hasattr(request, "param") else 2,
                 )
             )
             process = subprocess.Popen(
@@ -122,18 +125,26 @@ if connection.vendor == "postgresql":
         assert ran.returncode == 0, err
         assert len(out.splitlines()) == Elicitation.objects.count() == 5
 
-    @pytest.mark.usefixtures("through")
-    @pytest.mark.django_db(transaction=True)
-    def test_a_call_that_waits_notices_that_it_is_deaf_and_looks_for_the_answer(
-        user: User,
-    ) -> None:
+    def wait(user: User, patience: int, says: str) -> None:
         asking.allow()
-        waits = processes.start("tests.awkward.waiting", str(user.pk))
+        waits = processes.start("tests.awkward.waiting", str(user.pk), str(patience))
         assert waits.stdout is not None
-        said = waits.stdout.readline()
-        assert said.startswith("PostgreSQL cannot be listened to;")
+        assert waits.stdout.readline().startswith(says)
         question = Elicitation.objects.open().get()
         inbox.answer(question.pk, plan("team"), by=user)
         out, err = waits.communicate(timeout=60)
         assert waits.returncode == 0, err
         assert json.loads(out) == {"action": "accept", "content": {"plan": "team"}}
+
+    @pytest.mark.usefixtures("through")
+    @pytest.mark.django_db(transaction=True)
+    def test_a_call_that_waits_notices_that_it_is_deaf_and_looks_for_the_answer(
+        user: User,
+    ) -> None:
+        wait(user, 1, "PostgreSQL cannot be listened to;")
+
+    @pytest.mark.usefixtures("through")
+    @pytest.mark.django_db(transaction=True)
+    @pytest.mark.parametrize("bouncer", ["session"], indirect=True)
+    def test_with_a_pool_of_sessions_it_hears(user: User, bouncer: int) -> None:
+        wait(user, 60, "PostgreSQL is listened to;")

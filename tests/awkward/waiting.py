@@ -1,6 +1,7 @@
-"""A process whose call waits for a person: ``python -m tests.awkward.waiting USER``.
+"""A process whose call waits for a person: ``python -m tests.awkward.waiting USER PATIENCE``.
 
-Prints what is logged about listening, and at last what the server is told.
+PATIENCE is how many seconds it listens before it believes that it is deaf. Prints what is logged
+about listening, and at last what the server is told.
 """
 
 from __future__ import annotations
@@ -37,8 +38,7 @@ def main() -> None:
     logger = logging.getLogger("elicitation")
     logger.addHandler(Printer())
     logger.setLevel(logging.DEBUG)
-    # Where nothing can be heard, there is no need to be patient.
-    listening.PATIENCE = 1.0
+    listening.PATIENCE = float(sys.argv[2])
     params = {"message": "Which plan?", "requestedSchema": SCHEMA}
     names = {"server": "shop", "tool": "buy", "scope": "chat"}
     told = asyncio.run(answer_in_call(params, **names, respondent=user, timeout=60))

@@ -174,7 +174,10 @@ def test_nobody_there_and_no_policy_decline(policy: ServerPolicy, user: User) ->
     assert not Elicitation.objects.exists()
 
 
-def test_an_answer_given_in_another_process_is_found(policy: ServerPolicy, user: User) -> None:
+def test_an_answer_given_in_another_process_is_found(
+    policy: ServerPolicy, user: User, settings: Any
+) -> None:
+    settings.ELICITATION_POLL_INTERVAL = timedelta(milliseconds=50)
     with Answering(user) as elsewhere:
         told = async_to_sync(together)(
             answer_in_call(FORM, **names(user)),

@@ -42,13 +42,7 @@ from .core import (
     refuse_credentials,
 )
 from .listening import tell
-from .models import (
-    Elicitation,
-    ElicitationQuerySet,
-    ServerPolicy,
-    StoredFormAnswer,
-    row_key,
-)
+from .models import Elicitation, ElicitationQuerySet, StoredFormAnswer, row_key
 from .signals import elicitation_asked, elicitation_closed
 from .store import DatabaseFormAnswerStore, in_transaction, record, write_alias
 
@@ -162,6 +156,7 @@ def ask(
         scope_label=scope_label,
         call=call,
         server=question.elicitation.server_name,
+        policy_id=row_key(question.elicitation.server_name),
         tool=question.elicitation.tool_name,
         key=question.elicitation.key,
         round=round,
@@ -238,7 +233,7 @@ def closed_among(elicitation_ids: Collection[uuid.UUID]) -> list[uuid.UUID]:
 
 
 def get(user: AbstractBaseUser, elicitation_id: object) -> Elicitation:
-    """Return the question with this id, if this person may see it.
+    """Return the question with this id, and its server's policy, if this person may see it.
 
     Raises:
         Elicitation.DoesNotExist: There is none, it is somebody else's, or the id is none.
@@ -249,7 +244,8 @@ def get(user: AbstractBaseUser, elicitation_id: object) -> Elicitation:
     except ValueError:
         raise Elicitation.DoesNotExist from None
     # From the writer: a replica may not have the row yet that the person was just sent to.
-    return access.visible(Elicitation.objects.using(write_alias()), user).get(pk=key)
+    rows = Elicitation.objects.using(write_alias()).with_policies()
+    return access.visible(rows, user).get(pk=key)
 
 
 def visible(user: AbstractBaseUser) -> ElicitationQuerySet:
@@ -380,7 +376,7 @@ def consent(
         raise WrongMode(elicitation)
     if elicitation.is_open():
         # What the person sees next is the link: the policy of now decides.
-        ServerPolicy.objects.for_server(elicitation.server).parse_url(elicitation.url)
+        elicitation.server_policy.parse_url(elicitation.url)
     return _accept(elicitation, {}, "", by=by, via=via)
 
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models, router
-from django.db.models.functions import MD5
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -392,11 +391,13 @@ class ElicitationQuerySet(models.QuerySet["Elicitation"]):
     def of_server(self, server: str) -> ElicitationQuerySet:
         """Questions of one server, exactly as this site spells its name.
 
-        The digest settles what a collation leaves open: MariaDB's call ``Shop``, ``shop`` and
-        ``shop `` equal.
+        By its key: MariaDB's collations call ``Shop``, ``shop`` and ``shop `` equal.
         """
-        digest = hashlib.md5(server.encode(), usedforsecurity=False).hexdigest()
-        return self.alias(server_digest=MD5("server")).filter(server=server, server_digest=digest)
+        return self.filter(policy=row_key(server))
+
+    def with_policies(self) -> ElicitationQuerySet:
+        """The same, each with what the operator decided about its server, in one query."""
+        return self.select_related("policy")
 
     def of_call(self, parked_call_id: uuid.UUID | models.OuterRef) -> ElicitationQuerySet:
         """Questions that one tool call asked, in all its rounds."""
@@ -445,6 +446,18 @@ class Elicitation(models.Model):
     scope_label = models.CharField(_("conversation"), max_length=MAX_LABEL_CHARS, blank=True)
     call = models.CharField(_("call"), max_length=MAX_NAME_CHARS)
     server = models.CharField(_("server"), max_length=MAX_NAME_CHARS)
+    # No constraint: a server is asked about before, or without, a decision about it.
+    policy = models.ForeignKey(
+        ServerPolicy,
+        verbose_name=_("server policy"),
+        on_delete=models.DO_NOTHING,
+        db_column="server_key",
+        db_constraint=False,
+        db_index=False,
+        null=True,
+        editable=False,
+        related_name="+",
+    )
     tool = models.CharField(_("tool"), max_length=MAX_NAME_CHARS)
     key = models.CharField(_("request key"), max_length=MAX_NAME_CHARS, blank=True)
     round = models.PositiveSmallIntegerField(_("round"))
@@ -569,6 +582,14 @@ class Elicitation(models.Model):
             message=self.message,
             schema=self.schema,
         )
+
+    @property
+    def server_policy(self) -> ServerPolicy:
+        """What the operator decided about its server; the default where nobody did."""
+        if Elicitation.policy.is_cached(self):
+            return self.policy or ServerPolicy(server=self.server)
+        # Not by the foreign key, which a router may follow to a replica.
+        return ServerPolicy.objects.for_server(self.server)
 
     def is_expired(self, now: datetime | None = None) -> bool:
         """Whether nobody answered in time, be it noted in the row yet or not."""

@@ -206,7 +206,7 @@ def inbox_page(request: HttpRequest) -> HttpResponse:
 def question(request: HttpRequest, elicitation_id: str) -> HttpResponse:
     """The form of a question that waits, or what became of it."""
     elicitation = inbox.get(signed_in(request), elicitation_id)
-    policy = ServerPolicy.objects.for_server(elicitation.server)
+    policy = elicitation.server_policy
     if elicitation.is_url:
         if request.method == "POST":
             # Consent has an address of its own: nobody agrees by sending a form.
@@ -227,7 +227,7 @@ def consent(request: HttpRequest, elicitation_id: str) -> HttpResponse:
     """Agree to open an address; the page of the question has the link then."""
     user = signed_in(request)
     elicitation = inbox.get(user, elicitation_id)
-    policy = ServerPolicy.objects.for_server(elicitation.server)
+    policy = elicitation.server_policy
     try:
         inbox.consent(elicitation.pk, by=user, fingerprint=request.POST.get("fingerprint", ""))
     except inbox.WrongMode:
@@ -259,7 +259,7 @@ def decline(request: HttpRequest, elicitation_id: str) -> HttpResponse:
     try:
         inbox.decline(elicitation.pk, by=user)
     except inbox.Closed as closed:
-        policy = ServerPolicy.objects.for_server(elicitation.server)
+        policy = elicitation.server_policy
         return _closed(request, closed.elicitation, policy, code=closed.code)
     return redirect(_next(request) or elicitation)
 

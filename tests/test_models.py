@@ -6,9 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 
+from elicitation import inbox
 from elicitation.models import ServerPolicy, TooLarge, encode_json, row_key
+from tests.asking import ask, schema
 
 pytestmark = pytest.mark.django_db
 
@@ -40,6 +43,18 @@ def test_a_policy_belongs_to_the_exact_name(
         False,
         False,
     ]
+
+
+def test_a_question_has_the_policy_of_now(user: User) -> None:
+    question = ask(user, schema(), server="Billing")
+    assert not inbox.get(user, question.pk).server_policy.allows_forms
+    policy = valid(server="Billing", policy="url_and_form")
+    valid(server="billing", label="Another")
+    for found in (question, inbox.get(user, question.pk)):
+        assert found.server_policy.allows_forms
+    # Nothing keeps an operator from taking a decision back.
+    policy.delete()
+    assert not inbox.get(user, question.pk).server_policy.allows_forms
 
 
 def test_names_that_differ_in_case_only_are_two_servers() -> None:

@@ -927,8 +927,8 @@ class TestInbox:
     ) -> None:
         elicitation = ask(user, BUY)
         ada.get(elicitation.get_absolute_url())
-        # Session, user, question, policy.
-        with django_assert_num_queries(4):
+        # Session, user, the question with its policy.
+        with django_assert_num_queries(3):
             ada.get(elicitation.get_absolute_url())
 
 

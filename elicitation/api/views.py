@@ -84,9 +84,8 @@ class ElicitationApiView(APIView):
 
     def resource(self, elicitation: Elicitation) -> Response:
         """Return a question as it is now."""
-        policies = ServerPolicy.objects.for_servers([elicitation.server])
         context = {
-            "policies": policies,
+            "policies": {elicitation.server: elicitation.server_policy},
             "elicitation": elicitation,
             "user": self.request.user,
             "site_host": self.request.get_host(),

@@ -106,7 +106,7 @@ def elicitation_form(context: Context, elicitation: Elicitation, level: int = 2)
         elicitation = inbox.get(views.signed_in(request), elicitation.pk)
     except Elicitation.DoesNotExist:
         return {}
-    policy = ServerPolicy.objects.for_server(elicitation.server)
+    policy = elicitation.server_policy
     if elicitation.is_url or not elicitation.is_open():
         item = views.Item(elicitation, policy, elicitation.pk.hex)
         return {"item": item, "ids": "elicitation", "is_open": False}

@@ -689,6 +689,39 @@ async def connect(ctx: Context) -> str:
     return result.action
 
 
+FINISHED: list[str] = []
+
+
+@legacy.tool()
+async def guarded(ctx: Context) -> str:
+    if not FINISHED:
+        raise UrlElicitationRequiredError(
+            [ElicitRequestURLParams(message="Sign in.", url=ADDRESS, elicitation_id="e-4")]
+        )
+    return FINISHED.pop()
+
+
+def test_a_server_of_that_revision_parks_its_call_too(policy: ServerPolicy, user: User) -> None:
+    options = client_options("shop")
+
+    async def call() -> Any:
+        async with mcp.Client(legacy, mode="legacy", **options) as client:
+            try:
+                return await mcp_sdk.call_tool(
+                    client.session, server="shop", tool="guarded", scope="chat", respondent=user
+                )
+            except FormElicitationPending as pending:
+                return pending
+
+    pending = async_to_sync(call)()
+    consent(pending, user)
+    assert async_to_sync(call)().elicitation_ids == pending.elicitation_ids
+    FINISHED.append("connected")
+    inbox.complete("shop", "e-4")
+    assert said(async_to_sync(call)()) == "connected"
+    nothing_is_left()
+
+
 @pytest.mark.parametrize("agrees", [True, False])
 def test_in_the_middle_of_a_call_the_consent_is_the_answer(
     policy: ServerPolicy, user: User, agrees: bool
@@ -748,7 +781,9 @@ def test_in_the_middle_of_a_call_the_same_address_is_consented_to_once(
 def test_no_log_record_has_the_address(
     host_for: HostFor, user: User, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.DEBUG, logger="elicitation")
+    caplog.set_level(logging.DEBUG)
+    # Django writes down every statement where it is told to (docs/security.md).
+    caplog.set_level(logging.INFO, logger="django.db.backends")
     host = host_for(ScriptedServer(site := Site()))
     pending = host.pending()
     consent(pending, user)
@@ -756,10 +791,9 @@ def test_no_log_record_has_the_address(
     inbox.go_on(pending.elicitation_ids[0], by=user)
     site.finished = True
     host.resume(pending)
-    ours = [record for record in caplog.records if record.name.startswith("elicitation")]
-    assert ours
-    for record in ours:
-        assert SECRET not in str(vars(record))
+    assert [record for record in caplog.records if record.name.startswith("elicitation")]
+    for record in caplog.records:
+        assert SECRET not in str(vars(record)), record.name
     question = Elicitation.objects.get()
     for shown in (str(question), repr(question), str(pending), repr(pending), str(vars(pending))):
         assert SECRET not in shown

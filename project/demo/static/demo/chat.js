@@ -135,7 +135,7 @@ function close(bubble, state) {
 
 /** A question that asks to open an address: the site's own page shows it, and has the link. */
 function address(elicitation) {
-  const host = elicitation.url?.unicode_host ?? "an address that is not shown";
+  const host = elicitation.url?.host ?? "an address that is not shown";
   const made = element("form", {}, [
     element("p", {}, ["It wants you to open an address of ", element("bdi", { text: host }), "."]),
     element("p", { class: "error", role: "alert", "data-summary": "" }),

@@ -417,7 +417,8 @@ def go_on(elicitation_id: uuid.UUID, *, by: AbstractBaseUser) -> Elicitation:
 def complete(server: str, url_id: str) -> int:
     """Go on with the calls of this server for which it says that the person has finished.
 
-    MCP 2025-11-25, client/elicitation, "Completion Notifications"; unknown ids are passed over.
+    MCP 2025-11-25, client/elicitation, "Completion Notifications"; unknown ids are passed over,
+    and so is what it has said before: a server must not wake a host as often as it likes.
 
     Args:
         server: The name under which this site configured the server that sent the notification.
@@ -432,10 +433,10 @@ def complete(server: str, url_id: str) -> int:
     rows = Elicitation.objects.using(write_alias()).filter(closed_at__gt=since, url_id=url_id)
     # Compared once more: some databases call `A1` and `a1` equal.
     found = [row for row in rows.going_on() if (row.server, row.url_id) == (server, url_id)]
-    return sum(map(_go_on, found))
+    return sum(_go_on(row, url_id="") for row in found)
 
 
-def _go_on(elicitation: Elicitation) -> bool:
+def _go_on(elicitation: Elicitation, **others: Any) -> bool:
     now = timezone.now()
     rows = Elicitation.objects.using(write_alias()).going_on().filter(pk=elicitation.pk)
     changes: dict[str, Any] = {
@@ -444,6 +445,7 @@ def _go_on(elicitation: Elicitation) -> bool:
         "resume_at": now + settings.RESUME_AFTER,
         "resent": 0,
         "delivered_at": None,
+        **others,
     }
 
     def change() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import wraps
@@ -311,14 +312,16 @@ def _address(
     """
     user = signed_in(request)
     is_open = elicitation.is_open()
-    agreed = inbox.consent_lasts(elicitation) and elicitation.closed_by_id == user.pk
-    if not is_open and not agreed:
+    lasts = inbox.consent_lasts(elicitation)
+    agreed = elicitation.state == State.ANSWERED and elicitation.closed_by_id == user.pk
+    waits = agreed and inbox.waits_for_completion(elicitation)
+    if not is_open and not (agreed and (lasts or waits)):
         return _closed(request, elicitation, policy)
-    try:
-        url = policy.parse_url(elicitation.url, site_host=request.get_host())
-    except FormRefusal:
-        # An operator has changed the policy since it was asked.
-        url = None
+    url = None
+    if is_open or lasts:
+        # An operator may have changed the policy since it was asked.
+        with suppress(FormRefusal):
+            url = policy.parse_url(elicitation.url, site_host=request.get_host())
     context: dict[str, Any] = {
         "elicitation": elicitation,
         "server_name": shown_name(policy),
@@ -330,17 +333,16 @@ def _address(
     if is_open:
         inbox.shown(elicitation)
         return render(request, "elicitation/consent.html", context, status=status)
-    return render(request, "elicitation/open.html", context | _after_consent(elicitation))
+    context |= {"waits": waits, "lasts": lasts, **_after_consent(elicitation, waits=waits)}
+    return render(request, "elicitation/open.html", context)
 
 
-def _after_consent(elicitation: Elicitation) -> dict[str, Any]:
-    waits = inbox.waits_for_completion(elicitation)
+def _after_consent(elicitation: Elicitation, *, waits: bool) -> dict[str, Any]:
     follow_up = inbox.follow_up(elicitation)
     said = elicitation.continued_at
     fresh = said is not None and timezone.now() - said < FRESH
     assert elicitation.closed_at is not None
     return {
-        "waits": waits,
         "continued": waits and said is not None,
         "follow_up": follow_up,
         "leads_on": fresh and follow_up is not None,

@@ -243,8 +243,18 @@ def test_the_link_is_gone_when_the_consent_has_expired(ada: Client, user: User) 
     agree(ada, question)
     Elicitation.objects.update(closed_at=timezone.now() - timedelta(minutes=31))
     response = ada.get(question.get_absolute_url())
+    assert "The time to open the address is over." in page(response).text
+    assert SECRET not in response.content.decode()
+    # Whoever took longer than that over it can still say that they have finished.
+    assert page(response).all("button")[0].text == "Continue"
+    go_on(ada, question)
+    question.refresh_from_db()
+    assert question.continued_at is not None
+    ParkedCall.objects.all().delete()
+    response = ada.get(question.get_absolute_url())
     assert "You agreed to open the address" in page(response).text
     assert SECRET not in response.content.decode()
+    assert not page(response).all("button")
 
 
 def test_the_link_is_for_whoever_agreed(

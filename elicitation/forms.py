@@ -154,6 +154,13 @@ class Question(forms.BoundField):
         """How many questions the form has."""
         return len(self.form.elicitation.schema.asked)
 
+    @property
+    def place(self) -> str:
+        """Its place in words; nothing where it is the only one."""
+        if self.of == 1:
+            return ""
+        return gettext("Question %(number)s of %(of)s") % {"number": self.number, "of": self.of}
+
     @cached_property
     def hint(self) -> str:
         """Its bounds in words."""

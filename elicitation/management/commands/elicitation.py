@@ -340,11 +340,8 @@ class Command(BaseCommand):
     def _introduce(self, question: Question) -> None:
         if question.number > 1:
             self.terminal.say()
-        if question.of > 1:
-            self.terminal.say(
-                gettext("Question %(number)s of %(of)s")
-                % {"number": question.number, "of": question.of}
-            )
+        if question.place:
+            self.terminal.say(question.place)
         self.terminal.quote(question.title)
         if question.description:
             self.terminal.quote(question.description)

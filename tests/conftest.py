@@ -68,6 +68,14 @@ def agent_threads() -> Iterator[None]:
             assert not thread.is_alive(), thread.name
 
 
+@pytest.fixture(autouse=True)
+def own_language() -> Iterator[None]:
+    """Leave no language active: a request in one leaves it to whatever runs after it."""
+    yield
+    if (translation := sys.modules.get("django.utils.translation")) is not None:
+        translation.deactivate()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     """Run the browser tests last.

@@ -77,7 +77,7 @@ async def answer_in_call(
 
     Raises:
         asyncio.CancelledError: The request was cancelled; the question is withdrawn.
-        InvalidName: A name that no row can hold.
+        InvalidName: A name that no row can hold, or a respondent who has no row.
     """
     if respondent is None:
         return dict(DECLINE)

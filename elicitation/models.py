@@ -48,7 +48,7 @@ MAX_LABEL_CHARS = 64
 
 
 class InvalidName(ElicitationError, ValueError):
-    """A scope, call, server or tool name that no row can hold exactly."""
+    """A scope, call, server or tool name, or a respondent, that no row can hold exactly."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field} {reason}.", code="invalid_name")

@@ -77,7 +77,7 @@ class Call:
     of the host's, the arguments tell calls of one tool apart.
 
     Raises:
-        InvalidName: A name that no row can hold.
+        InvalidName: A name that no row can hold, or a respondent who has no row.
         TooLarge: The arguments are no JSON, or too much of it.
     """
 
@@ -97,6 +97,12 @@ class Call:
         check_name("The scope label", self.scope_label, blank=True)
         if len(self.scope_label) > MAX_LABEL_CHARS:
             raise InvalidName("The scope label", f"is longer than {MAX_LABEL_CHARS} characters")
+        if self.respondent.pk is None:
+            raise InvalidName(
+                "The respondent",
+                "must be a user who is in the database, not an anonymous or unsaved one; pass "
+                "None where nobody can be asked",
+            )
         text = encode_json("arguments", self.arguments, settings.MAX_CALL_BYTES)
         object.__setattr__(self, "arguments_json", text)
         if not self.id:

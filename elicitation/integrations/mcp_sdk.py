@@ -192,7 +192,7 @@ async def call_tool(
         InputNotSupported: The server asks for sampling or roots, and there are none.
         AddressDeclined: The server wants an address to be opened first, and nobody agreed to.
         TooManyRounds: The server asks without end.
-        InvalidName, TooLarge: A name or the arguments cannot be stored.
+        InvalidName, TooLarge: A name, the respondent or the arguments cannot be stored.
         MCPError: The server refused the first call.
     """
     if respondent is None:

@@ -10,7 +10,7 @@ from typing import Any
 import mcp
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, User
 from django.utils import timezone
 from mcp.server.elicitation import AcceptedElicitation
 from mcp.server.mcpserver import Context, MCPServer
@@ -20,7 +20,7 @@ from elicitation import inbox
 from elicitation.in_call import answer_in_call
 from elicitation.integrations.mcp_sdk import client_options, elicitation_callback
 from elicitation.listening import tell
-from elicitation.models import Elicitation, ServerPolicy, StoredFormAnswer
+from elicitation.models import Elicitation, InvalidName, ServerPolicy, StoredFormAnswer
 from elicitation.store import DatabaseFormAnswerStore
 from tests.integration.answering import Answering
 from tests.integration.scripted import PLAN, said
@@ -171,6 +171,13 @@ def test_nobody_there_and_no_policy_decline(policy: ServerPolicy, user: User) ->
     assert async_to_sync(answer_in_call)(FORM, **names(None)) == {"action": "decline"}
     ServerPolicy.objects.update(policy="none")
     assert async_to_sync(answer_in_call)(FORM, **names(user)) == {"action": "decline"}
+    assert not Elicitation.objects.exists()
+
+
+def test_nobody_is_asked_for_a_visitor_who_is_not_signed_in(policy: ServerPolicy) -> None:
+    visitor: Any = AnonymousUser()
+    with pytest.raises(InvalidName, match="pass None where nobody can be asked"):
+        async_to_sync(answer_in_call)(FORM, **names(visitor, timeout=1))
     assert not Elicitation.objects.exists()
 
 

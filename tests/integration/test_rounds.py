@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, User
 from django.utils import timezone
 from mcp import MCPError
 from mcp.types import CallToolRequestParams, CreateMessageResult, ListRootsResult, TextContent
@@ -876,6 +876,16 @@ def test_names_that_no_row_can_hold_are_refused(host_for: HostFor) -> None:
             host.call(**options)
     with pytest.raises(TooLarge):
         host.call(arguments={"n": float("nan")})
+    assert server.calls == []
+
+
+@pytest.mark.parametrize("nobody", [AnonymousUser(), User(username="unsaved")])
+def test_a_respondent_who_is_not_in_the_database_is_refused(
+    host_for: HostFor, nobody: Any
+) -> None:
+    host = host_for(server := ScriptedServer(one_round))
+    with pytest.raises(InvalidName, match="pass None where nobody can be asked"):
+        host.call(respondent=nobody)
     assert server.calls == []
 
 

@@ -30,7 +30,7 @@ help: ## print this list
 demo: $(RUN_STAMP) ## start the demo site and its MCP server (PORT=8000 MCP_PORT=8808)
 	@$(BIN)/python -m project.demo_run --port $(PORT) --mcp-port $(MCP_PORT)
 
-test: lint ## run everything that CI runs on SQLite: lint, then the tests with their coverage
+test: lint ## run lint, then the tests on SQLite with their coverage
 	$(BIN)/python -m pytest --cov --cov-report=
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --include='elicitation/core/*' --fail-under=100

@@ -19,6 +19,7 @@ from django.urls import NoReverseMatch, reverse
 
 from .access import access
 from .conf import NAMES, settings
+from .forms import form_class
 from .inbox import LONGEST_PAUSE
 from .models import Elicitation, ParkedCall, StoredFormAnswer
 from .store import write_alias
@@ -36,9 +37,11 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> Me
     for name in NAMES:
         try:
             getattr(settings, name)
+            # A path that leads nowhere would else be found by the first person who looks.
             if name == "ACCESS":
-                # A path that leads nowhere would else be found by the first person who looks.
                 access()
+            elif name == "FORM_CLASS":
+                form_class()
         except ImproperlyConfigured as error:
             messages.append(
                 Error(

@@ -100,6 +100,13 @@ def test_every_setting_is_checked(name: str, ids: Ids, settings: SettingsWrapper
     assert "elicitation.E001" in ids()
 
 
+@pytest.mark.parametrize("path", ["no.such.Form", "django.forms.Form"])
+def test_a_form_that_is_none(path: str, ids: Ids, settings: SettingsWrapper) -> None:
+    settings.ELICITATION_FORM_CLASS = path
+    (message,) = ids()["elicitation.E001"]
+    assert "ELICITATION_FORM_CLASS" in message.msg
+
+
 def test_a_setting_that_is_none(ids: Ids, settings: SettingsWrapper) -> None:
     settings.ELICITATION_QUESTION_TIMEOUT = 3600
     (message,) = ids()["elicitation.W001"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connections
 from django.utils import timezone
 
@@ -284,6 +284,12 @@ def test_the_loop_goes_on_until_it_is_stopped(
     assert Stop.pauses == [0.5] * 3
     assert len(sent) == 1
     assert vars(caplog.records[0])["error"] == "DatabaseError"
+
+
+@pytest.mark.parametrize("options", [{"batch_size": 0}, {"interval": 0.0}, {"interval": -1.0}])
+def test_options_with_which_it_would_do_nothing_or_nothing_else(options: dict[str, Any]) -> None:
+    with pytest.raises(CommandError, match="must be"):
+        run(**options)
 
 
 def test_it_stops_at_a_signal_after_what_it_is_at(lost: Lost, sent: Sent) -> None:

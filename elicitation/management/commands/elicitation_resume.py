@@ -8,7 +8,7 @@ from argparse import ArgumentParser
 from threading import Event, current_thread, main_thread
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 from django.db import Error as DatabaseProblem
 from django.db import close_old_connections
 
@@ -44,6 +44,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run once, or until stopped."""
+        if options["batch_size"] < 1:
+            raise CommandError("--batch-size must be at least 1.")
+        if not options["interval"] > 0:
+            raise CommandError("--interval must be longer than no time.")
         stop = Event()
         if not options["loop"]:
             self._report(*self._resend(options["batch_size"], stop))

@@ -438,7 +438,9 @@ def complete(server: str, url_id: str) -> int:
 
 def _go_on(elicitation: Elicitation, **others: Any) -> bool:
     now = timezone.now()
-    rows = Elicitation.objects.using(write_alias()).going_on().filter(pk=elicitation.pk)
+    going_on = Elicitation.objects.using(write_alias()).going_on()
+    # An id that counts once may have counted meanwhile.
+    rows = going_on.filter(pk=elicitation.pk, url_id=elicitation.url_id)
     changes: dict[str, Any] = {
         "continued_at": now,
         # In the outbox again, should nobody go on with the call.
@@ -461,10 +463,13 @@ def _go_on(elicitation: Elicitation, **others: Any) -> bool:
     return True
 
 
-def continued(elicitation_ids: Collection[uuid.UUID], since: datetime) -> bool:
-    """Whether somebody has said since then that they finished at one of these addresses."""
+def continued(elicitation_ids: Collection[uuid.UUID], since: datetime) -> datetime | None:
+    """Return when somebody last said, since then, that they finished at one of these addresses."""
     rows = Elicitation.objects.using(write_alias()).filter(pk__in=elicitation_ids)
-    return rows.filter(continued_at__gte=since).exists()
+    said: datetime | None = rows.filter(continued_at__gte=since).aggregate(
+        last=Max("continued_at")
+    )["last"]
+    return said
 
 
 def _same(elicitation: Elicitation, fingerprint: str | None) -> Elicitation:

@@ -384,6 +384,8 @@ class _Run:
         self.declined = 0
         self.pauses = 0
         self.waits = 0
+        #: When somebody said that they have finished, as far as the server was asked since.
+        self.continued_at: datetime | None = None
 
     async def first_round(self) -> CallToolResult | Round:
         """Call the tool from the start, with the arguments of its first time."""
@@ -520,11 +522,14 @@ class _Run:
         if waiting := await self._store(round, questions):
             raise parking.pending(waiting)
         ids = [consent.elicitation_id for consent in consents if consent.elicitation_id]
-        if not await inbox.acontinued(ids, round.received_at):
+        said = await inbox.acontinued(ids, round.received_at)
+        # One word saves one pause, though a clock that is ahead makes it newer than every reply.
+        if said is None or said == self.continued_at:
             if self.lease is None or self.waits == MAX_WAITS:
                 raise parking.pending(await parking.aquestions(ids))
             await asyncio.sleep(min(FIRST_WAIT * 2**self.waits, LONGEST_WAIT))
             self.waits += 1
+        self.continued_at = said
         return round
 
     async def _decline(self, round: Round) -> CallToolResult | Round:

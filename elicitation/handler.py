@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.views.decorators.debug import sensitive_variables
+
 from .conf import settings
 from .core import (
     NO_PROPERTIES_JSON,
@@ -46,6 +48,8 @@ class NotAllowed(FormRefusal):
         )
 
 
+# A refusal goes up to the host, whose error reports have the variables of frames.
+@sensitive_variables()
 def read_questions(
     requests: Mapping[str, Mapping[str, Any]], *, server: str, tool: str, policy: ServerPolicy
 ) -> list[Question]:

@@ -118,6 +118,7 @@ class Question:
     number: int
 
 
+@sensitive_variables()
 def ask(
     question: Question,
     *,

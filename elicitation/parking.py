@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from asgiref.sync import sync_to_async
 from django.db import models
 from django.utils import timezone
+from django.views.decorators.debug import sensitive_variables
 
 from . import inbox, store
 from .conf import settings
@@ -276,6 +277,7 @@ def _still_claimed(parked: ParkedCall) -> models.QuerySet[ParkedCall]:
     return rows.filter(pk=parked.pk, claimed_until=parked.claimed_until)
 
 
+@sensitive_variables()
 def park(
     call: Call,
     round: Round,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from asgiref.sync import sync_to_async
 from django.utils import timezone
+from django.views.decorators.debug import sensitive_variables
 from mcp import ClientSession, MCPError
 from mcp.client.session import (
     ClientRequestContext,
@@ -677,6 +678,8 @@ class _Run:
                 unsent=list(self.in_hand.values()),
             )
 
+    # An error goes up to the host, whose reports have the variables of frames.
+    @sensitive_variables()
     async def _send(
         self,
         number: int,
@@ -751,6 +754,7 @@ class _Run:
         return self.call.answers.key(question.elicitation, question.number)
 
 
+@sensitive_variables()
 def _required_round(error: MCPError, number: int, received_at: datetime) -> Round:
     """Return the round that a server of MCP 2025-11-25 asks for by an error.
 

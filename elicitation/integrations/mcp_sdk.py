@@ -443,6 +443,7 @@ class _Run:
             {key: how for key, how in self.deliveries.items() if key not in back}
         )
 
+    @sensitive_variables()
     async def _answer(self, round: Round) -> CallToolResult | Round:
         """Answer a round as a whole, or park the call in it."""
         self._check_supported(round)
@@ -597,6 +598,7 @@ class _Run:
         self.resumed = True
         return waiting
 
+    @sensitive_variables()
     async def _retry(
         self,
         round: Round,
@@ -707,10 +709,13 @@ class _Run:
         except ValidationError:
             # Its text quotes what the server sent.
             raise Schema("the server's reply is not one that MCP has") from None
-        except MCPError as error:
-            if error.code != URL_ELICITATION_REQUIRED:
+        except Exception as error:
+            if isinstance(error, MCPError) and error.code == URL_ELICITATION_REQUIRED:
+                return _required_round(error, number, received_at)
+            if responses is None:
                 raise
-            return _required_round(error, number, received_at)
+            # The SDK's frames have the answers that were sent.
+            raise error.with_traceback(None) from None
         if not isinstance(reply, InputRequiredResult):
             return reply
         return Round(

@@ -11,13 +11,17 @@ from django.db import OperationalError, connection
 from django.db.models import Model
 from django.views.debug import ExceptionReporter
 from mcp import MCPError
+from mcp.types import ListRootsRequest
 
 from elicitation.core import FormRefusal
+from elicitation.integrations.mcp_sdk import InputNotSupported, RoundLost
 from elicitation.models import Elicitation, ParkedCall, ServerPolicy, TooLarge
+from tests.asking import schema
 from tests.integration.conftest import Host
-from tests.integration.scripted import ScriptedServer, ask, url
+from tests.integration.scripted import ScriptedServer, ask, form, url
 from tests.url_mode.test_calls import ADDRESS, SECRET
 
+ANSWER = "xylophone"
 LISTED = {"mode": "url", "message": "Sign in.", "url": ADDRESS}
 
 
@@ -77,3 +81,40 @@ def test_a_report_of_a_call_that_broke_has_nothing_of_the_address(
     for report in (reporter.get_traceback_html(), reporter.get_traceback_text()):
         assert caught.type.__name__ in report
         assert SECRET not in report
+
+
+class Breaks:
+    """A tool that asks for a word and, given one, does what it should not."""
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+
+    def __call__(self, params: Any) -> Any:
+        if params.input_responses is None:
+            return ask(k=form("Which word?", schema("word", word={"type": "string"})))
+        match self.how:
+            case "refuses":
+                raise MCPError(-32003, "no")
+            case "asks what nobody may":
+                return ask(k=url("Sign in.", "javascript:"))
+            case "asks what the host has not":
+                return ask(k=ListRootsRequest())
+        return {"content": 7}
+
+
+@pytest.mark.parametrize(
+    "how", ["refuses", "asks what nobody may", "asks what the host has not", "replies nonsense"]
+)
+def test_a_report_of_a_retry_that_failed_has_nothing_of_the_answers(
+    host_for: Callable[[ScriptedServer], Host], settings: Any, how: str
+) -> None:
+    settings.DEBUG = False
+    host = host_for(ScriptedServer(Breaks(how)))
+    pending = host.pending()
+    host.answer(pending, word=ANSWER)
+    with pytest.raises((FormRefusal, RoundLost, InputNotSupported)) as caught:
+        host.resume(pending)
+    reporter = ExceptionReporter(None, caught.type, caught.value, caught.tb, is_email=True)
+    for report in (reporter.get_traceback_html(), reporter.get_traceback_text()):
+        assert caught.type.__name__ in report
+        assert ANSWER not in report

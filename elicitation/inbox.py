@@ -42,7 +42,14 @@ from .core import (
     refuse_credentials,
 )
 from .listening import tell
-from .models import Elicitation, ElicitationQuerySet, StoredFormAnswer, row_key
+from .models import (
+    Elicitation,
+    ElicitationQuerySet,
+    InvalidName,
+    StoredFormAnswer,
+    check_name,
+    row_key,
+)
 from .signals import elicitation_asked, elicitation_closed
 from .store import DatabaseFormAnswerStore, in_transaction, record, write_alias
 
@@ -428,7 +435,9 @@ def complete(server: str, url_id: str) -> int:
     Returns:
         How many calls that were.
     """
-    if not url_id:
+    try:
+        check_name("The elicitationId", url_id)
+    except InvalidName:
         return 0
     since = timezone.now() - settings.ANSWER_TTL
     rows = Elicitation.objects.using(write_alias()).filter(closed_at__gt=since, url_id=url_id)
@@ -607,7 +616,8 @@ def resend_due(*, now: datetime | None = None, limit: int = 100) -> Resent:
             give_up = partial(
                 mine.update,
                 delivered_at=now,
-                delivery=Elicitation.Delivery.NEVER_RESUMED,
+                # A consent that the server was told, and that it asks for again.
+                delivery=elicitation.delivery or Elicitation.Delivery.NEVER_RESUMED,
                 resume_at=None,
             )
             if in_transaction(give_up):

@@ -78,3 +78,22 @@ def test_one_word_that_the_person_has_finished_saves_one_pause(
     Elicitation.objects.update(continued_at=timezone.now() + timedelta(minutes=2))
     host.pending(host.resume, pending)
     assert tool.told <= MOST
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("url_id", ["", " ", "\0", "\ud800", "e" * 100_000])
+def test_an_id_that_no_row_can_have_is_unknown(url_id: str) -> None:
+    assert inbox.complete("shop", url_id) == 0
+
+
+def test_the_audit_says_that_a_consent_was_told_though_nobody_went_on_with_the_call(
+    host_for: Callable[[ScriptedServer], Host], user: User
+) -> None:
+    host = host_for(ScriptedServer(Endless()))
+    pending = host.pending()
+    inbox.consent(pending.elicitation_ids[0], by=user)
+    host.pending(host.resume, pending)
+    now = timezone.now()
+    Elicitation.objects.update(resume_at=now, resent=10)
+    assert inbox.resend_due(now=now) == (0, 1)
+    assert Elicitation.objects.get().delivery == Elicitation.Delivery.DELIVERED

@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from django import forms
 from django.core.exceptions import ImproperlyConfigured, ValidationError
-from django.forms.utils import flatatt
 from django.utils import timezone
 from django.utils.functional import Promise, cached_property
 from django.utils.html import format_html, format_html_join
@@ -262,7 +261,18 @@ def _input(widget: Mapping[str, Any]) -> SafeString:
         widget["type"],
         widget["name"],
         "" if value is None else format_html(' value="{}"', value),
-        flatatt(widget["attrs"]),
+        _attributes(widget["attrs"]),
+    )
+
+
+def _attributes(attrs: Mapping[str, Any]) -> SafeString:
+    """Write what ``django/forms/widgets/attrs.html`` does; ``flatatt`` has an order of its own."""
+    return SafeString(
+        "".join(
+            format_html(" {}", name) if value is True else format_html(' {}="{}"', name, value)
+            for name, value in attrs.items()
+            if value is not False
+        )
     )
 
 

@@ -15,6 +15,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -131,7 +132,9 @@ class Listener:
                         self.hears = True
                         Listener.complained = False
                         logger.debug("PostgreSQL is listened to; no question is looked up")
-                    else:
+                        continue
+                    # Whoever uses the database can say anything there.
+                    with suppress(ValueError):
                         self.closed(uuid.UUID(notice.payload))
             finally:
                 await connection.close()

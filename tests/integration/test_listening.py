@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -164,6 +165,24 @@ else:
         monkeypatch.setattr(asyncio, "sleep", rest)
         assert async_to_sync(lost)() == [ACCEPTED] * 2
         assert times_said(log, UNHEARD) == 1
+
+    def test_what_others_say_on_the_channel_is_passed_over(
+        elsewhere: Answering, user: User, log: pytest.LogCaptureFixture
+    ) -> None:
+        def say(word: str) -> None:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, word])
+
+        async def all_of_them() -> dict[str, Any]:
+            waits = asyncio.ensure_future(wait_for(user))
+            await until(lambda: times_said(log, HEARD))
+            for word in ("", "no id", str(uuid.uuid4())):
+                await sync_to_async(say)(word)
+            await when_asked(lambda question: elsewhere.answer(question.pk))
+            return await waits
+
+        assert async_to_sync(all_of_them)() == ACCEPTED
+        assert not times_said(log, UNHEARD)
 
     def test_it_is_said_once_that_the_database_cannot_be_listened_to(
         elsewhere: Answering,

@@ -381,6 +381,8 @@ class _Run:
         self.sent = False
         #: The consents that the server was told last: it may ask for the same addresses again.
         self.consents: dict[uuid.UUID, StoredFormAnswer] = {}
+        #: Those that it was told since the call was parked, while it was told nothing else.
+        self.told: dict[uuid.UUID, StoredFormAnswer] = {}
         self.answered = 0
         self.declined = 0
         self.pauses = 0
@@ -434,11 +436,11 @@ class _Run:
             # The stored round is over: to go on from it would be to send an answer twice.
             await self._close()
             return
-        # Nothing was sent; or the row is not ours, and what was sent is all there is to note.
-        await parking.aput_back(
-            list(self.in_hand.values()), lease=self.lease, started_afresh=self.started_afresh
-        )
-        back = {answer.elicitation_id for answer in self.in_hand.values()}
+        # Nothing was sent but consents, which can be told again; or the row is not ours, and what
+        # was sent is all there is to note.
+        unsent = list((self.in_hand | self.told).values())
+        await parking.aput_back(unsent, lease=self.lease, started_afresh=self.started_afresh)
+        back = {answer.elicitation_id for answer in unsent}
         await parking.anote_deliveries(
             {key: how for key, how in self.deliveries.items() if key not in back}
         )
@@ -593,6 +595,7 @@ class _Run:
             await self._refuse(round)
             raise
         self.in_hand = {}
+        self.told = {}
         self.deliveries = {}
         self.sent = False
         self.resumed = True
@@ -608,6 +611,8 @@ class _Run:
         """Send the responses to a round, and judge what comes back."""
         self.answered += 1
         only_consents = len(self.consents) == len(answers) > 0
+        if only_consents:
+            self.told |= self.consents
         try:
             reply = await self._send(round.number + 1, round, responses)
         except BaseException as error:
@@ -619,7 +624,6 @@ class _Run:
                 return await self.first_round()
             if only_consents and not _is_refusal(error):
                 # Nothing of the person's but their consent, which can be told twice.
-                self.in_hand |= self.consents
                 raise
             self.sent = True
             self._note(answers, Delivery.ROUND_LOST)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -315,7 +315,18 @@ async def _raise_if_pending(parked: ParkedCall) -> None:
 @asynccontextmanager
 async def _claimed(parked_call_id: uuid.UUID) -> AsyncIterator[ParkedCall]:
     """Hold the call's lease while it is resumed, and give it back however that ends."""
-    claimed = await parking.aclaim(parked_call_id)
+    claiming = asyncio.ensure_future(parking.aclaim(parked_call_id))
+
+    async def give_back() -> None:
+        with suppress(CallInProgress, ParkedCall.DoesNotExist):
+            await parking.arelease(await claiming)
+
+    try:
+        claimed = await asyncio.shield(claiming)
+    except asyncio.CancelledError:
+        # The thread goes on and commits; nobody could resume the call until the lease runs out.
+        await _to_the_end(give_back())
+        raise
 
     async def keep() -> None:
         while True:

@@ -76,3 +76,33 @@ def test_a_call_that_breaks_off_after_a_reply_keeps_the_consent(
     assert said(host.resume(pending)) == "done"
     assert not StoredFormAnswer.objects.exists()
     assert Elicitation.objects.get().delivery == Elicitation.Delivery.DELIVERED
+
+
+def test_a_call_that_breaks_off_while_it_is_claimed_can_be_resumed_at_once(
+    host_for: Callable[[ScriptedServer], Host], user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = host_for(server := ScriptedServer(tool := Steps(ADDRESS)))
+    pending = host.pending()
+    inbox.consent(pending.elicitation_ids[0], by=user)
+    claim = parking.aclaim
+
+    async def slowly(parked_call_id: Any) -> Any:
+        claimed = await claim(parked_call_id)
+        is_claimed.set()
+        await asyncio.sleep(0.05)
+        return claimed
+
+    async def break_off() -> None:
+        async with server.connect() as session:
+            resuming = asyncio.ensure_future(mcp_sdk.resume(session, pending.parked_call_id))
+            await is_claimed.wait()
+            resuming.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await resuming
+
+    is_claimed = asyncio.Event()
+    with monkeypatch.context() as patch:
+        patch.setattr(parking, "aclaim", slowly)
+        async_to_sync(break_off)()
+    tool.finished = True
+    assert said(host.resume(pending)) == "done"

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.torture.check import Left, Verdict, check
+from tests.torture.check import History, Left, Verdict, check
 from tests.torture.log import GRACE, Log, Operation, Story, read
 
 END = 100.0
@@ -189,3 +191,25 @@ def test_a_log_is_read_as_it_was_written(tmp_path: Path) -> None:
     [kill] = story.events_of("kill")
     assert open_take.end == kill["at"] + GRACE
     assert len(story.events_of("retry")) == 1
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.one_of(st.integers(1, 8), st.none())), max_size=8),
+    st.integers(0, 25),
+    st.integers(0, 5),
+)
+def test_what_can_have_been_the_last_is_found_without_comparing_each_with_each(
+    spans: list[tuple[int, int | None]], begin: int, length: int
+) -> None:
+    records = [
+        record(str(number), start, None if lasts is None else start + lasts)
+        for number, (start, lasts) in enumerate(spans)
+    ]
+    end = begin + length
+    wanted = {
+        one.details["token"]
+        for one in records
+        if one.begin < end
+        and not any(one.end < other.begin and other.end < begin for other in records)
+    }
+    assert {one.details["token"] for one in History(records).last(begin, end)} == wanted

@@ -71,6 +71,13 @@ def _take(browser: Browser, address: str, folder: Path) -> None:
     page.goto(f"{address}{questions[0]}")
     page.locator("form").first.locator("button[type=submit]").click()
     page.screenshot(path=folder / "errors.png", full_page=True)
+    _run(page, address, "connect")
+    # The link opens a tab of its own.
+    question = page.get_by_role("link", name="Open the question").get_attribute("href") or ""
+    page.goto(f"{address}{question}")
+    page.screenshot(path=folder / "consent.png", full_page=True)
+    page.get_by_role("button", name="Agree").click()
+    page.screenshot(path=folder / "address.png", full_page=True)
 
 
 def _page(browser: Browser, width: int, scheme: str) -> Page:

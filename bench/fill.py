@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.models import User
 from django.db import connection
 
-from elicitation.models import Elicitation, StoredFormAnswer
+from elicitation.models import Elicitation, ServerPolicy, StoredFormAnswer, row_key
 
 #: Among how many people the rows are spread.
 PEOPLE = 500
@@ -19,7 +19,7 @@ def fill(first: int, last: int) -> None:
     lowest = people.order_by("pk").values_list("pk", flat=True)[0]
     numbers = {
         "postgresql": f"(SELECT generate_series({first}, {last - 1}) AS n) numbers",
-        "mysql": f"(SELECT seq AS n FROM seq_{first}_to_{last - 1}) numbers",
+        "mysql": f"(SELECT CAST(seq AS SIGNED) AS n FROM seq_{first}_to_{last - 1}) numbers",
         "sqlite": (
             f"(WITH RECURSIVE s(n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM s "
             f"WHERE n + 1 < {last}) SELECT n FROM s) numbers"
@@ -36,6 +36,7 @@ def fill(first: int, last: int) -> None:
         scope_label="''",
         call=_text("call"),
         server="'shop'",
+        server_key=f"'{ServerPolicy._meta.pk.get_db_prep_value(row_key('shop'), connection)}'",
         tool="'buy'",
         # "key" is a word of MariaDB's, and quoted with the others.
         key="'k'",
@@ -98,6 +99,8 @@ def _insert(
             columns[field.column] = (
                 str(default).upper() if default in (True, False) else str(default)
             )
+        elif field.column not in columns and not field.null:
+            columns[field.column] = "''"
     quote = connection.ops.quote_name
     names = ", ".join(quote(name) for name in columns)
     with connection.cursor() as cursor:

@@ -30,6 +30,9 @@ class Raw:
                 host=settings["HOST"] or None,
                 port=settings["PORT"] or None,
                 autocommit=True,
+                # As Django sets it: what is prepared in one session is unknown in the next one
+                # that a pooler gives out.
+                prepare_threshold=None,
             )
         elif self.vendor == "mysql":
             import MySQLdb

@@ -349,12 +349,14 @@ class Bench:
             for query in captured.captured_queries:
                 sql = query["sql"]
                 reads = sql.startswith(("SELECT", "DELETE", "UPDATE"))
-                if not reads or "elicitation_" not in sql or "elicitation_serverpolicy" in sql:
+                if not reads or "elicitation_" not in sql:
                     continue
                 cursor.execute((explain + sql).replace("%", "%%"), ())
                 for row in cursor.fetchall():
                     text = " ".join(str(column) for column in row if column is not None).strip()
-                    if any(word in text for word in ACCESS[connection.vendor]):
+                    # The few policies are read as a whole, whatever their index.
+                    about_rows = "elicitation_serverpolicy" not in text
+                    if about_rows and any(word in text for word in ACCESS[connection.vendor]):
                         found.append(f"{sql.split()[0]}: {text}")
         return found
 

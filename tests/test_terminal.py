@@ -6,6 +6,7 @@ import io
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -536,6 +537,12 @@ class Tty:
 
     def __init__(self, *arguments: str) -> None:
         self.master, slave = os.openpty()
+
+        def log_in() -> None:
+            os.login_tty(slave)
+            # Whoever runs these tests in the background has it ignored, and what they start.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.ops.manage", "elicitation", *arguments],
             cwd=processes.BASE_DIR,
@@ -545,7 +552,7 @@ class Tty:
                 "TERM": "xterm",
                 "COLUMNS": "80",
             },
-            preexec_fn=lambda: os.login_tty(slave),
+            preexec_fn=log_in,
         )
         os.close(slave)
         self.printed = ""

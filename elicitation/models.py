@@ -225,7 +225,7 @@ class ServerPolicy(models.Model):
             raise ValidationError(
                 {"label": _("A label is one line without invisible or control characters.")}
             )
-        for line in filter(None, map(str.strip, self.allowed_domains.splitlines())):
+        for line in self._allowed_lines():
             if _allowed_host(line) is None:
                 message = _(
                     "Write one host a line, such as example.com or *.example.com, without "
@@ -246,13 +246,16 @@ class ServerPolicy(models.Model):
         """Whether the server may ask a person to open an address."""
         return self.policy in (self.Policy.URL, self.Policy.URL_AND_FORM)
 
+    def _allowed_lines(self) -> list[str]:
+        return [line.strip() for line in self.allowed_domains.splitlines() if line.strip()]
+
     def allows_host(self, host: str) -> bool:
         """Whether addresses of this host may be put in front of a person.
 
         Args:
             host: As ``ElicitationURL.host`` has it.
         """
-        lines = list(filter(None, map(str.strip, self.allowed_domains.splitlines())))
+        lines = self._allowed_lines()
         # A line that says nothing allows nothing, and so never opens the list to all.
         return not lines or any(
             host.endswith(allowed) if allowed.startswith(".") else host == allowed
@@ -560,16 +563,14 @@ class Elicitation(models.Model):
 
     def pending(self) -> FormElicitationPending:
         """Return the exception that stops the call until a person has answered."""
-        if not self.is_url:
-            return self.form_elicitation.pending()
-        # The address itself says nothing here, and may be forgotten already.
         return FormElicitationPending(
             server_name=self.server,
             tool_name=self.tool,
             message=self.message,
-            questions=[],
+            questions=self.schema.questions(self.server),
             fingerprint=self.fingerprint,
-            opens_address=True,
+            # The address itself says nothing here, and may be forgotten already.
+            opens_address=self.is_url,
         )
 
     @cached_property

@@ -448,29 +448,27 @@ def complete(server: str, url_id: str) -> int:
 
 def _go_on(elicitation: Elicitation, **others: Any) -> bool:
     now = timezone.now()
-    going_on = Elicitation.objects.using(write_alias()).going_on()
     # An id that counts once may have counted meanwhile.
-    rows = going_on.filter(pk=elicitation.pk, url_id=elicitation.url_id)
-    changes: dict[str, Any] = {
-        "continued_at": now,
-        # In the outbox again, should nobody go on with the call.
-        "resume_at": now + settings.RESUME_AFTER,
-        "resent": 0,
-        "delivered_at": None,
-        **others,
-    }
+    going_on = (
+        Elicitation.objects.using(write_alias()).going_on().filter(url_id=elicitation.url_id)
+    )
 
-    def change() -> bool:
-        if rows.update(**changes) != 1:
-            return False
-        _announce(elicitation_closed, elicitation)
-        return True
+    def go_on() -> bool:
+        changed = _change(
+            elicitation,
+            going_on,
+            continued_at=now,
+            # In the outbox again, should nobody go on with the call.
+            resume_at=now + settings.RESUME_AFTER,
+            resent=0,
+            delivered_at=None,
+            **others,
+        )
+        if changed:
+            _announce(elicitation_closed, elicitation)
+        return changed
 
-    if not in_transaction(change):
-        return False
-    for name, value in changes.items():
-        setattr(elicitation, name, value)
-    return True
+    return in_transaction(go_on)
 
 
 def continued(elicitation_ids: Collection[uuid.UUID], since: datetime) -> datetime | None:
@@ -651,7 +649,11 @@ def forget_addresses(before: datetime, *, limit: int = 500) -> int:
     """
     rows = Elicitation.objects.using(write_alias()).closed_before(before).with_address()
     old = list(rows.order_by("closed_at").values_list("pk", flat=True)[:limit])
-    return in_transaction(lambda: rows.filter(pk__in=old).update(url="")) if old else 0
+
+    def forget() -> int:
+        return rows.filter(pk__in=old).update(url="")
+
+    return in_transaction(forget, redoable=True) if old else 0
 
 
 def delete_old(before: datetime, *, limit: int = 500) -> int:
@@ -764,23 +766,22 @@ def _record(elicitation: Elicitation, answers: Mapping[str, FormAnswer]) -> None
 def _take_back(elicitation: Elicitation, *, via: str) -> None:
     """Turn a consent into a decline, where the server still asks for the address."""
     now = timezone.now()
-    rows = Elicitation.objects.using(write_alias()).going_on().filter(pk=elicitation.pk)
-    changes: dict[str, Any] = {
-        "state": State.DECLINED,
-        "reason": TAKEN_BACK,
-        "url": "",
-        "closed_at": now,
-        "closed_via": via,
-        "resume_at": now + settings.RESUME_AFTER,
-        "resent": 0,
-        "delivered_at": None,
-        "delivery": "",
-    }
+    going_on = Elicitation.objects.using(write_alias()).going_on()
 
     def take_back() -> None:
-        if rows.update(**changes) == 1:
-            for name, value in changes.items():
-                setattr(elicitation, name, value)
+        if _change(
+            elicitation,
+            going_on,
+            state=State.DECLINED,
+            reason=TAKEN_BACK,
+            url="",
+            closed_at=now,
+            closed_via=via,
+            resume_at=now + settings.RESUME_AFTER,
+            resent=0,
+            delivered_at=None,
+            delivery="",
+        ):
             _record(elicitation, {})
             _announce(elicitation_closed, elicitation)
 
@@ -789,14 +790,21 @@ def _take_back(elicitation: Elicitation, *, via: str) -> None:
 
 def _win(elicitation: Elicitation, **changes: object) -> bool:
     """Change a pending question, if nobody else closed it first."""
-    pending = Elicitation.objects.using(write_alias()).pending().filter(pk=elicitation.pk)
-    if pending.update(**changes) != 1:
+    pending = Elicitation.objects.using(write_alias()).pending()
+    if not _change(elicitation, pending, **changes):
         return False
-    for name, value in changes.items():
-        setattr(elicitation, name, value)
     if elicitation.in_call:
         # Only then does anybody listen: commits that tell something wait for one another.
         tell(elicitation.pk)
+    return True
+
+
+def _change(elicitation: Elicitation, among: ElicitationQuerySet, **changes: object) -> bool:
+    """Change a question's row, and what is in hand of it, if it still is one of these."""
+    if among.filter(pk=elicitation.pk).update(**changes) != 1:
+        return False
+    for name, value in changes.items():
+        setattr(elicitation, name, value)
     return True
 
 

@@ -14,6 +14,7 @@ from tests.processes import BASE_DIR, WAIT_SECONDS, answers, free_port, wait_unt
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
+    from django.test import Client
 
 
 @pytest.fixture
@@ -24,6 +25,13 @@ def user(db: None, django_user_model: "type[User]") -> "User":
 @pytest.fixture
 def other_user(db: None, django_user_model: "type[User]") -> "User":
     return django_user_model.objects.create_user("grace", "grace@example.test", "pw")
+
+
+@pytest.fixture
+def ada(client: "Client", user: "User") -> "Client":
+    """A browser in which the first of them has signed in."""
+    client.force_login(user)
+    return client
 
 
 @pytest.fixture(scope="session")

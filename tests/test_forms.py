@@ -21,18 +21,11 @@ from elicitation.localised import localised_number, read_date, read_moment, read
 from tests.asking import form_elicitation, schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from pytest_django.fixtures import SettingsWrapper
 
 PLANS = {"type": "string", "enum": ["free", "pro"], "enumNames": ["Free", "Pro"]}
-
-
-@pytest.fixture(autouse=True)
-def _english() -> Iterator[None]:
-    """Whatever language a request has left behind in this thread."""
-    with translation.override("en"):
-        yield
 
 
 def form(requested: dict[str, Any], data: dict[str, Any] | None = None, **kwargs: Any) -> Any:

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.test import Client
 from django.urls import reverse
-from django.utils import timezone, translation
+from django.utils import timezone
 
 from elicitation import inbox as inbox_of
 from elicitation.models import Elicitation, ServerPolicy
 from tests.asking import allow, ask, ask_to_open, schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from django.contrib.auth.models import User
 
 pytestmark = pytest.mark.django_db
@@ -44,13 +42,6 @@ EVERY_KIND = schema(
     day={"type": "string", "format": "date"},
     when={"type": "string", "format": "date-time", "default": "2026-07-01T12:00:00Z"},
 )
-
-
-@pytest.fixture(autouse=True)
-def _english() -> Iterator[None]:
-    """Undo the language that a request leaves behind in this thread."""
-    with translation.override("en"):
-        yield
 
 
 def every_page(user: User, language: str) -> dict[str, Any]:

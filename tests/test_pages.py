@@ -34,8 +34,6 @@ from tests.asking import SERVER, allow, ask, schema
 from tests.reading_html import Page, page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from django.contrib.auth.models import User
     from pytest_django import DjangoAssertNumQueries
     from pytest_django.fixtures import SettingsWrapper
@@ -47,19 +45,6 @@ State = Elicitation.State
 PLAN = {"type": "string", "title": "Plan", "enum": ["free", "pro"], "enumNames": ["Free", "Pro"]}
 SEATS = {"type": "integer", "title": "Seats", "minimum": 1, "maximum": 5}
 BUY = schema("plan", "seats", plan=PLAN, seats=SEATS)
-
-
-@pytest.fixture(autouse=True)
-def _english() -> Iterator[None]:
-    """Undo the language that a request leaves behind in this thread."""
-    with translation.override("en"):
-        yield
-
-
-@pytest.fixture
-def ada(client: Client, user: User) -> Client:
-    client.force_login(user)
-    return client
 
 
 def send(client: Client, elicitation: Elicitation, **answers: Any) -> Any:

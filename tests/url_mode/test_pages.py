@@ -13,7 +13,7 @@ from django.core.exceptions import ValidationError
 from django.template import Context, Template
 from django.test import Client, RequestFactory
 from django.urls import reverse
-from django.utils import timezone, translation
+from django.utils import timezone
 from django.views.debug import ExceptionReporter
 
 from elicitation import inbox
@@ -25,8 +25,6 @@ from tests.hostile import HOSTILE
 from tests.reading_html import Page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from django.contrib.auth.models import User
     from pytest_django import DjangoAssertNumQueries
     from pytest_django.fixtures import SettingsWrapper
@@ -35,19 +33,6 @@ pytestmark = pytest.mark.django_db
 
 SECRET = "t0p5ecr3t"
 ADDRESS = f"https://login.example.com:8443/start/{SECRET}?a=1&token={SECRET}#{SECRET}"
-
-
-@pytest.fixture(autouse=True)
-def _english() -> Iterator[None]:
-    """Undo the language that a request leaves behind in this thread."""
-    with translation.override("en"):
-        yield
-
-
-@pytest.fixture
-def ada(client: Client, user: User) -> Client:
-    client.force_login(user)
-    return client
 
 
 def page(response: Any) -> Page:

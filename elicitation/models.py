@@ -237,6 +237,11 @@ class ServerPolicy(models.Model):
             raise ValidationError({"label": _("Another server is shown under this name already.")})
 
     @property
+    def allows_asking(self) -> bool:
+        """Whether the server may ask people anything, so that its client may say it can."""
+        return self.policy != self.Policy.NONE
+
+    @property
     def allows_forms(self) -> bool:
         """Whether the server may put a form in front of a person."""
         return self.policy == self.Policy.URL_AND_FORM

@@ -29,8 +29,7 @@ def can_ask(server: str, respondent: AbstractBaseUser | None) -> bool:
     A client that is given a callback declares the capability ``elicitation``. It must not where
     nobody is there, or the operator's policy is ``none``: then give it ``None``.
     """
-    policy = ServerPolicy.objects.for_server(server).policy
-    return respondent is not None and policy != ServerPolicy.Policy.NONE
+    return respondent is not None and ServerPolicy.objects.for_server(server).allows_asking
 
 
 acan_ask = sync_to_async(can_ask)

@@ -252,8 +252,7 @@ def client_options(
             ``elicitation_callback``; by default such questions are declined.
         message_handler: What else hears of the server's notifications.
     """
-    policy = ServerPolicy.objects.for_server(server)
-    if not attended or policy.policy == ServerPolicy.Policy.NONE:
+    if not attended or not ServerPolicy.objects.for_server(server).allows_asking:
         return {} if message_handler is None else {"message_handler": message_handler}
 
     async def hear(message: IncomingMessage) -> None:

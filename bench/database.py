@@ -181,7 +181,8 @@ class Bench:
     # --- Asking ------------------------------------------------------------------------------
 
     def calls(self, runs: int) -> list[Any]:
-        from elicitation import inbox, parking
+        from elicitation import inbox
+        from elicitation.calls import parking
 
         self.forget()
         found = []
@@ -207,7 +208,7 @@ class Bench:
         return found
 
     def ask(self, runs: int) -> Sequence[Callable[[], object]]:
-        from elicitation import parking
+        from elicitation.calls import parking
 
         return [
             _later(parking.park, call, round, [question], resumed=False)
@@ -216,7 +217,7 @@ class Bench:
 
     def raw_ask(self, runs: int) -> Sequence[Callable[[], object]]:
         """The two rows that asking leaves behind, and nothing that it looks at before."""
-        from elicitation import parking
+        from elicitation.calls import parking
         from elicitation.models import Elicitation, ParkedCall
 
         for call, round, question in self.calls(runs):

@@ -67,7 +67,7 @@ async def waiting(user: User, answerer: Any, *, calls: int) -> dict[str, float]:
     from django.db import connection
 
     from elicitation import inbox
-    from elicitation.in_call import answer_in_call
+    from elicitation.calls.in_call import answer_in_call
     from elicitation.models import Elicitation
 
     async def wait(scope: str) -> float:

@@ -26,8 +26,8 @@ from django.db import connections
 from mcp.types import ElicitResult
 
 from elicitation import inbox
-from elicitation.core import FormAnswer, FormElicitationPending
-from elicitation.integrations.mcp_sdk import aclient_options, call_tool
+from elicitation.core import ElicitationPending, FormAnswer
+from elicitation.mcp.client import aclient_options, call_tool
 
 from .measure import Result
 
@@ -88,7 +88,7 @@ async def _compare(url: str, user: User, rounds: int) -> Result:
             }
             try:
                 await call_tool(client.session, **made)
-            except FormElicitationPending as pending:
+            except ElicitationPending as pending:
                 [key] = pending.elicitation_ids
             await inbox.aanswer(key, {"name": FormAnswer(other_text="Ada")}, by=user)
             result = await call_tool(client.session, **made)

@@ -26,9 +26,9 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from . import inbox
-from .core import FormRefusal
+from .core import ElicitationRefusal
+from .core.untrusted import one_line, visible
 from .models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
-from .untrusted import one_line, visible
 
 if TYPE_CHECKING:
     PolicyAdmin = admin.ModelAdmin[ServerPolicy]
@@ -232,7 +232,7 @@ class ElicitationAdmin(RecordAdmin):
             return row.url_host
         try:
             names = [one.name for one in row.schema.properties]
-        except FormRefusal:
+        except ElicitationRefusal:
             return "?"
         more = "…" if len(names) > SHOWN_FIELDS else ""
         return ", ".join(names[:SHOWN_FIELDS]) + more
@@ -284,9 +284,9 @@ class ElicitationAdmin(RecordAdmin):
         for elicitation in queryset:
             try:
                 if not elicitation.is_open():
-                    raise inbox.Closed(elicitation)
+                    raise inbox.ElicitationClosedError(elicitation)
                 closed = close(elicitation.pk, by=request.user, via=Elicitation.Via.ADMIN)
-            except (inbox.Closed, Elicitation.DoesNotExist):
+            except (inbox.ElicitationClosedError, Elicitation.DoesNotExist):
                 skipped += 1
             else:
                 self.log_change(request, closed, note)

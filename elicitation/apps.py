@@ -13,7 +13,8 @@ class ElicitationConfig(AppConfig):
 
     def ready(self) -> None:
         """Make the system checks known to Django, and listen to the app's own signals."""
-        from . import checks, notify, signals  # noqa: F401
+        from . import checks, signals  # noqa: F401
+        from .inbox import notify
 
         for receiver in (notify.email_when_asked, notify.hook_when_asked):
             uid = f"elicitation.{receiver.__name__}"

@@ -17,11 +17,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections, router
 from django.urls import NoReverseMatch, reverse
 
-from .access import access
 from .conf import NAMES, settings
-from .forms import form_class
 from .inbox import LONGEST_PAUSE
+from .inbox.access import access
 from .models import Elicitation, ParkedCall, StoredFormAnswer
+from .pages.forms import form_class
 from .store import write_alias
 
 #: The major version of the SDK that the integration is written for.
@@ -207,7 +207,7 @@ def check_environment(app_configs: Sequence[AppConfig] | None, **kwargs: Any) ->
         found = f"is version {version}" if version else "is not installed"
         messages.append(
             Warning(
-                f"The MCP SDK {found}: elicitation.integrations.mcp_sdk cannot be used.",
+                f"The MCP SDK {found}: elicitation.mcp.client cannot be used.",
                 hint=(
                     "pip install 'django-mcp-elicitation[mcp]'. A site that drives its calls "
                     "otherwise can silence this."

@@ -80,7 +80,10 @@ class Settings:
     def ACCESS(self) -> str:
         """The dotted path of the class that says who may see and answer a question."""
         return self._typed(
-            "ACCESS", "elicitation.access.RespondentAccess", (str,), "the dotted path of a class"
+            "ACCESS",
+            "elicitation.inbox.access.RespondentAccess",
+            (str,),
+            "the dotted path of a class",
         )
 
     @property
@@ -92,7 +95,10 @@ class Settings:
     def FORM_CLASS(self) -> str:
         """The dotted path of the form that questions are shown with."""
         return self._typed(
-            "FORM_CLASS", "elicitation.forms.ElicitationForm", (str,), "the dotted path of a class"
+            "FORM_CLASS",
+            "elicitation.pages.forms.ElicitationForm",
+            (str,),
+            "the dotted path of a class",
         )
 
     @property

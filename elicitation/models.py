@@ -25,15 +25,15 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_variables
 
 from .core import (
-    Address,
     ElicitationError,
+    ElicitationPending,
+    ElicitationRefusal,
     ElicitationURL,
     FormAnswer,
     FormAnswerAction,
     FormElicitation,
-    FormElicitationPending,
-    FormRefusal,
     FormSchema,
+    URLRefusal,
     parse_elicitation_url,
     parse_requested_schema,
 )
@@ -47,21 +47,21 @@ MAX_NAME_CHARS = 200
 MAX_LABEL_CHARS = 64
 
 
-class InvalidName(ElicitationError, ValueError):
+class InvalidNameError(ElicitationError, ValueError):
     """A scope, call, server or tool name, or a respondent, that no row can hold exactly."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field} {reason}.", code="invalid_name")
 
 
-class TooLarge(ElicitationError, ValueError):
+class TooLargeError(ElicitationError, ValueError):
     """Arguments, requests or a request state that cannot be stored."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"The {field} cannot be stored: {reason}.", code="too_large")
 
 
-class AddressNotAllowed(FormRefusal):
+class URLPolicyRefusal(ElicitationRefusal):
     """The operator's policy does not let this server show addresses of this host."""
 
     def __init__(self, server: str) -> None:
@@ -80,16 +80,16 @@ def check_name(field: str, value: object, *, blank: bool = False) -> str:
     name longer than the column is cut or refused, depending on the database.
 
     Raises:
-        InvalidName: It is no string, is blank, too long, or has such a character.
+        InvalidNameError: It is no string, is blank, too long, or has such a character.
     """
     if not isinstance(value, str):
-        raise InvalidName(field, f"must be a string, not a {type(value).__name__}")
+        raise InvalidNameError(field, f"must be a string, not a {type(value).__name__}")
     if not value.strip() and not blank:
-        raise InvalidName(field, "must not be blank")
+        raise InvalidNameError(field, "must not be blank")
     if len(value) > MAX_NAME_CHARS:
-        raise InvalidName(field, f"is longer than {MAX_NAME_CHARS} characters")
+        raise InvalidNameError(field, f"is longer than {MAX_NAME_CHARS} characters")
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
-        raise InvalidName(field, "holds a control character or half a character")
+        raise InvalidNameError(field, "holds a control character or half a character")
     return value
 
 
@@ -112,15 +112,15 @@ def encode_json(field: str, value: object, max_bytes: int) -> str:
     """Return ``value`` as ASCII JSON text, in its own key order, exactly.
 
     Raises:
-        TooLarge: It is no JSON (``NaN`` included), too deep, or has more than ``max_bytes``.
+        TooLargeError: It is no JSON (``NaN`` included), too deep, or has more than ``max_bytes``.
     """
     try:
         text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError):
         # The reason would repeat the value, which is not ours to show.
-        raise TooLarge(field, "they are not JSON, or nested too deeply") from None
+        raise TooLargeError(field, "they are not JSON, or nested too deeply") from None
     if len(text) > max_bytes:
-        raise TooLarge(field, f"it has more than {max_bytes} bytes of JSON")
+        raise TooLargeError(field, f"it has more than {max_bytes} bytes of JSON")
     return text
 
 
@@ -213,7 +213,7 @@ class ServerPolicy(models.Model):
         super().clean()
         try:
             check_name("The name", self.server)
-        except InvalidName as error:
+        except InvalidNameError as error:
             raise ValidationError({"server": str(error)}) from None
         others = ServerPolicy.objects.exclude(pk=self.pk) if self.pk else ServerPolicy.objects
         if self._state.adding and ServerPolicy.objects.filter(pk=row_key(self.server)).exists():
@@ -276,18 +276,18 @@ class ServerPolicy(models.Model):
             site_host: The host of this site, for the warning of an imitation of it.
 
         Raises:
-            Address: It is not one that is put in front of anyone.
-            AddressNotAllowed: The policy does not let the server show it.
+            URLRefusal: It is not one that is put in front of anyone.
+            URLPolicyRefusal: The policy does not let the server show it.
         """
         try:
             url = parse_elicitation_url(
                 text, allow_loopback_http=self.allow_loopback_http, site_host=site_host
             )
-        except Address as refusal:
+        except URLRefusal as refusal:
             # Its frames have the address, and error reports have the variables of frames.
             raise refusal.with_traceback(None) from None
         if not self.allows_urls or not self.allows_host(url.host):
-            raise AddressNotAllowed(self.server)
+            raise URLPolicyRefusal(self.server)
         return url
 
     @property
@@ -304,7 +304,7 @@ def _allowed_host(line: str) -> str | None:
     name = line.removeprefix("*.")
     try:
         url = parse_elicitation_url(f"https://{name}")
-    except Address:
+    except URLRefusal:
         return None
     if url.rest or url.port is not None or name.endswith(":443"):
         return None
@@ -566,9 +566,9 @@ class Elicitation(models.Model):
         """Whether it asks to open an address (URL mode), and not for a form's answers."""
         return bool(self.url_host)
 
-    def pending(self) -> FormElicitationPending:
+    def pending(self) -> ElicitationPending:
         """Return the exception that stops the call until a person has answered."""
-        return FormElicitationPending(
+        return ElicitationPending(
             server_name=self.server,
             tool_name=self.tool,
             message=self.message,

@@ -57,7 +57,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.3
 _SQLITE_BUSY, _SQLITE_LOCKED = 5, 6
 
 
-class OuterTransaction(ElicitationError, RuntimeError):
+class OuterTransactionError(ElicitationError, RuntimeError):
     """An answer was to be taken inside somebody else's transaction."""
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ def in_transaction(
             again. PostgreSQL then does not keep the rows locked until the disk has it.
 
     Raises:
-        OuterTransaction: ``durable``, and there is an outer transaction.
+        OuterTransactionError: ``durable``, and there is an outer transaction.
         ImproperlyConfigured: The connection never commits (``AUTOCOMMIT: False``).
     """
     alias = write_alias()
@@ -130,7 +130,7 @@ def in_transaction(
             try:
                 stack.enter_context(transaction.atomic(using=alias, durable=durable))
             except RuntimeError:
-                raise OuterTransaction from None
+                raise OuterTransactionError from None
             if redoable:
                 _do_not_wait_for_the_disk(connections[alias])
             return function()
@@ -251,7 +251,7 @@ class DatabaseFormAnswerStore:
             of anybody else stays where it is.
 
     Raises:
-        InvalidName: The scope or the call is no name that a row can hold.
+        InvalidNameError: The scope or the call is no name that a row can hold.
     """
 
     def __init__(self, *, scope: str, call: str, respondent_id: Any = None) -> None:
@@ -279,7 +279,7 @@ class DatabaseFormAnswerStore:
 
         Raises:
             AnswerRefusal: An accepted answer does not fit the schema.
-            InvalidName: The server's or the tool's name is no name that a row can hold.
+            InvalidNameError: The server's or the tool's name is no name that a row can hold.
         """
         action = FormAnswerAction(action)
         if action == FormAnswerAction.ACCEPT:
@@ -343,7 +343,7 @@ class DatabaseFormAnswerStore:
         """Take the answer to this question: return it and delete it, or return ``None``.
 
         Raises:
-            OuterTransaction: Called inside a transaction.
+            OuterTransactionError: Called inside a transaction.
         """
         taken = self.take_form_answers([elicitation])
         return taken[0] if taken else None
@@ -367,7 +367,7 @@ class DatabaseFormAnswerStore:
             which case all of them stay.
 
         Raises:
-            OuterTransaction: Called inside a transaction.
+            OuterTransactionError: Called inside a transaction.
         """
         fingerprints = [elicitation.fingerprint() for elicitation in elicitations]
         asked = dict(

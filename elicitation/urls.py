@@ -2,7 +2,8 @@
 
 from django.urls import path
 
-from . import metrics, views
+from . import metrics
+from .pages import views
 
 app_name = "elicitation"
 

@@ -22,8 +22,8 @@ from mcp.types import (
     TextContent,
 )
 
-from elicitation.core import ElicitationError, FormElicitationPending
-from elicitation.integrations.mcp_sdk import (
+from elicitation.core import ElicitationError, ElicitationPending
+from elicitation.mcp.client import (
     aclient_options,
     call_tool,
     elicitation_callback,
@@ -122,7 +122,7 @@ class Host:
             # Caught in here: leaving the client with an exception wraps it in a group.
             try:
                 return await work(client.session)
-            except FormElicitationPending as pending:
+            except ElicitationPending as pending:
                 return pending.parked_call_id
             except ElicitationError as error:
                 refused = error
@@ -153,7 +153,7 @@ class Host:
                         scope=SCOPE,
                         respondent=self.user,
                     )
-                except FormElicitationPending:
+                except ElicitationPending:
                     await asyncio.sleep(0.05)
 
     async def prompt(self, name: str) -> GetPromptResult:

@@ -10,11 +10,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.urls import reverse
 
 from elicitation import inbox
-from elicitation.access import RespondentAccess, access
 from elicitation.checks import check_settings
 from elicitation.core import FormAnswer
+from elicitation.inbox.access import RespondentAccess, access
+from elicitation.inbox.notify import send_email
 from elicitation.models import Elicitation, StoredFormAnswer
-from elicitation.notify import send_email
 from tests.asking import ask, schema
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ pytestmark = pytest.mark.django_db
 
 ASKED = schema("name", name={"type": "string"})
 PATHS = {
-    "respondent": "elicitation.access.RespondentAccess",
-    "group": "elicitation.access.GroupAccess",
-    "permission": "elicitation.access.PermissionAccess",
+    "respondent": "elicitation.inbox.access.RespondentAccess",
+    "group": "elicitation.inbox.access.GroupAccess",
+    "permission": "elicitation.inbox.access.PermissionAccess",
 }
 
 
@@ -184,7 +184,9 @@ def test_nobody_in_particular_sees_nothing(question: Elicitation) -> None:
         inbox.get(nobody, question.pk)
 
 
-@pytest.mark.parametrize("path", ["no.such.module", "elicitation.access", "builtins.str", "x", 5])
+@pytest.mark.parametrize(
+    "path", ["no.such.module", "elicitation.inbox.access", "builtins.str", "x", 5]
+)
 def test_a_wrong_setting_says_so(
     user: User, question: Elicitation, settings: Any, path: Any
 ) -> None:

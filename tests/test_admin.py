@@ -282,7 +282,7 @@ class TestActions:
     def test_expiring_now_is_for_open_questions(self, user: User) -> None:
         (asked,) = park(user)
         answer(asked, user)
-        with pytest.raises(inbox.Closed):
+        with pytest.raises(inbox.ElicitationClosedError):
             inbox.expire_now(asked.pk)
 
 

@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured, ValidationError
 from django.utils import timezone, translation
 
 from elicitation.core import KINDS, AnswerRefusal, FormAnswer
-from elicitation.forms import (
+from elicitation.pages.forms import (
     FIELDS,
     MESSAGES,
     ElicitationForm,
@@ -17,7 +17,13 @@ from elicitation.forms import (
     form_class,
     refusal_text,
 )
-from elicitation.localised import localised_number, read_date, read_moment, read_number, zones
+from elicitation.pages.localised import (
+    localised_number,
+    read_date,
+    read_moment,
+    read_number,
+    zones,
+)
 from tests.asking import form_elicitation, schema
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from django.urls import reverse
 
-from elicitation import notify
 from elicitation.core import ElicitationError
+from elicitation.core.untrusted import visible
+from elicitation.inbox import notify
 from elicitation.models import Elicitation, ServerPolicy, check_name
-from elicitation.untrusted import visible
 from tests.asking import allow, ask, schema
 from tests.hostile import HOSTILE
 from tests.reading_html import Page

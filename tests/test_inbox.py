@@ -110,10 +110,10 @@ def test_the_same_answer_again_succeeds_and_another_does_not(
     inbox.answer(question.pk, ADA, by=user)
     again = {**ADA, "name": FormAnswer(other_text="  Ada\r\n")}
     assert inbox.answer(question.pk, again, by=user).state == "answered"
-    with pytest.raises(inbox.Closed) as refused:
+    with pytest.raises(inbox.ElicitationClosedError) as refused:
         inbox.answer(question.pk, GRACE, by=user)
     assert refused.value.code == "answered"
-    with pytest.raises(inbox.Closed):
+    with pytest.raises(inbox.ElicitationClosedError):
         inbox.decline(question.pk, by=user)
     assert StoredFormAnswer.objects.get().answers == ADA
     assert len([name for name, _ in sent if name == "closed"]) == 1
@@ -122,7 +122,7 @@ def test_the_same_answer_again_succeeds_and_another_does_not(
 def test_declining_stores_a_decline_and_can_be_repeated(question: Elicitation, user: User) -> None:
     inbox.decline(question.pk, by=user)
     assert inbox.decline(question.pk, by=user).state == "declined"
-    with pytest.raises(inbox.Closed) as refused:
+    with pytest.raises(inbox.ElicitationClosedError) as refused:
         inbox.answer(question.pk, ADA, by=user)
     assert refused.value.code == "declined"
     row = StoredFormAnswer.objects.get()
@@ -133,14 +133,14 @@ def test_withdrawing_can_be_repeated_and_says_why(question: Elicitation, user: U
     inbox.withdraw(question.pk, by=user, via="admin", reason="mistake")
     closed = inbox.withdraw(question.pk)
     assert (closed.state, closed.reason, closed.closed_via) == ("withdrawn", "mistake", "admin")
-    with pytest.raises(inbox.Closed) as refused:
+    with pytest.raises(inbox.ElicitationClosedError) as refused:
         inbox.decline(question.pk, by=user)
     assert refused.value.code == "withdrawn"
 
 
 def test_what_is_answered_cannot_be_withdrawn(question: Elicitation, user: User) -> None:
     inbox.answer(question.pk, ADA, by=user)
-    with pytest.raises(inbox.Closed):
+    with pytest.raises(inbox.ElicitationClosedError):
         inbox.withdraw(question.pk)
 
 
@@ -159,7 +159,7 @@ def test_past_the_deadline_a_question_expires_whatever_is_done(
     if action == "expire":
         acts[action]()
     else:
-        with pytest.raises(inbox.Closed) as refused:
+        with pytest.raises(inbox.ElicitationClosedError) as refused:
             acts[action]()
         assert refused.value.code == "expired"
     question.refresh_from_db()
@@ -209,12 +209,12 @@ def test_nobody_else_sees_that_a_question_exists(
 
 
 def test_a_form_that_was_replaced_stores_nothing(question: Elicitation, user: User) -> None:
-    with pytest.raises(inbox.Replaced) as refused:
+    with pytest.raises(inbox.ElicitationReplacedError) as refused:
         inbox.answer(question.pk, ADA, by=user, fingerprint="0" * 64)
     assert refused.value.code == "replaced"
     assert not StoredFormAnswer.objects.exists()
     inbox.replace(question.parked_call_id, keep=set(), reason=inbox.REPLACED)
-    with pytest.raises(inbox.Closed) as closed:
+    with pytest.raises(inbox.ElicitationClosedError) as closed:
         inbox.answer(question.pk, ADA, by=user)
     assert closed.value.code == "replaced"
 
@@ -316,7 +316,7 @@ def at_once(*works: Any) -> list[Any]:
         try:
             barrier.wait(20)
             outcomes[index] = works[index]()
-        except inbox.Closed as closed:
+        except inbox.ElicitationClosedError as closed:
             outcomes[index] = closed
         finally:
             connections.close_all()
@@ -339,7 +339,9 @@ def test_of_several_at_the_same_moment_one_wins(user: User) -> None:
             lambda q=question: inbox.withdraw(q.pk),
         )
         won = [outcome for outcome in outcomes if isinstance(outcome, Elicitation)]
-        lost = [outcome for outcome in outcomes if isinstance(outcome, inbox.Closed)]
+        lost = [
+            outcome for outcome in outcomes if isinstance(outcome, inbox.ElicitationClosedError)
+        ]
         assert len(won) == 1, outcomes
         assert len(lost) == 3
         assert {refusal.code for refusal in lost} == {str(won[0].state)}
@@ -398,9 +400,9 @@ def test_each_operation_has_an_asynchronous_twin(question: Elicitation, user: Us
         await inbox.ashown(question)
         assert await inbox.afollow_up(question) is None
         assert (await inbox.aanswer(question.pk, ADA, by=user)).state == "answered"
-        with pytest.raises(inbox.Closed):
+        with pytest.raises(inbox.ElicitationClosedError):
             await inbox.adecline(question.pk, by=user)
-        with pytest.raises(inbox.Closed):
+        with pytest.raises(inbox.ElicitationClosedError):
             await inbox.awithdraw(question.pk)
         assert (await inbox.aexpire(question.pk)).state == "answered"
         assert await inbox.aexpire_due() == 0

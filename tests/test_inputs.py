@@ -8,7 +8,7 @@ import pytest
 from django.forms.renderers import DjangoTemplates
 from django.utils.safestring import mark_safe
 
-from elicitation.forms import _Hidden, _input, _Line, _Radios, _Typed
+from elicitation.pages.forms import _Hidden, _input, _Line, _Radios, _Typed
 from tests.hostile import HOSTILE
 
 VALUES = [*HOSTILE, "", " ", "a\nb", "{}", "%s", 0, 1.5, True, False, None, mark_safe("<b>")]

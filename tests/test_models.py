@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 
 from elicitation import inbox
-from elicitation.models import ServerPolicy, TooLarge, encode_json, row_key
+from elicitation.models import ServerPolicy, TooLargeError, encode_json, row_key
 from tests.asking import ask, schema
 
 pytestmark = pytest.mark.django_db
@@ -116,6 +116,6 @@ def test_json_is_kept_exactly_and_within_bounds() -> None:
     for _ in range(100_000):
         deep = [deep]
     for bad in (float("nan"), {1, 2}, deep, 10**5000, "x" * 1000):
-        with pytest.raises(TooLarge) as refused:
+        with pytest.raises(TooLargeError) as refused:
             encode_json("arguments", bad, 1000)
         assert "xxxx" not in str(refused.value)

@@ -24,11 +24,11 @@ from django.utils import timezone, translation
 from django.utils.safestring import SafeString
 from django.views.debug import ExceptionReporter
 
-from elicitation import forms
-from elicitation.core import FormAnswer, FormRefusal, names_a_credential
-from elicitation.forms import ElicitationForm, TextField
+from elicitation.core import ElicitationRefusal, FormAnswer, names_a_credential
+from elicitation.core.untrusted import mixes_scripts, one_line, speaks_of_secrets, visible
 from elicitation.models import Elicitation, StoredFormAnswer
-from elicitation.untrusted import mixes_scripts, one_line, speaks_of_secrets, visible
+from elicitation.pages import forms
+from elicitation.pages.forms import ElicitationForm, TextField
 from elicitation.urls import urlpatterns
 from tests.asking import SERVER, allow, ask, schema
 from tests.reading_html import Page, page
@@ -130,7 +130,7 @@ class TestFrame:
         prop = {"type": "string", where: text} if where != "message" else {"type": "string"}
         if where == "title" and names_a_credential(text):
             # The core refuses such a title outright.
-            with pytest.raises(FormRefusal):
+            with pytest.raises(ElicitationRefusal):
                 ask(user, schema(x=prop))
             return
         elicitation = ask(user, schema(x=prop), text if where == "message" else "Hello")
@@ -758,7 +758,7 @@ def test_no_page_runs_in_a_transaction_of_the_request() -> None:
     pages = [
         pattern.callback
         for pattern in urlpatterns
-        if pattern.callback.__module__ == "elicitation.views"
+        if pattern.callback.__module__ == "elicitation.pages.views"
     ]
     assert len(pages) == 6
     assert all("default" in page._non_atomic_requests for page in pages)
@@ -1078,7 +1078,7 @@ class TestLanguages:
 
 
 class TestTemplates:
-    FOLDER = Path(forms.__file__).parent
+    FOLDER = Path(forms.__file__).parents[1]
 
     def test_every_class_is_documented_and_none_else(self) -> None:
         used = set()

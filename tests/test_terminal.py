@@ -124,7 +124,7 @@ def test_only_who_may_answer_sees_a_question(
     named = ("answer", str(question.pk), "--user", "grace")
     assert "No question of that id" in run(monkeypatch, *named).error
     assert "Nothing waits" in run(monkeypatch, "--user", "grace").printed
-    settings.ELICITATION_ACCESS = "elicitation.access.PermissionAccess"
+    settings.ELICITATION_ACCESS = "elicitation.inbox.access.PermissionAccess"
     User.objects.filter(pk=other_user.pk).update(is_superuser=True)
     assert run(monkeypatch, *named, "--decline", "--yes").error == ""
     assert ended(question) == ("declined", "command", "grace")

@@ -16,9 +16,9 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from .. import inbox
-from ..core import AnswerRefusal, FormRefusal
-from ..forms import MESSAGES, refusal_text
-from ..models import Elicitation, TooLarge
+from ..core import AnswerRefusal, ElicitationRefusal
+from ..models import Elicitation, TooLargeError
+from ..pages.forms import MESSAGES, refusal_text
 
 Errors = Mapping[str, Mapping[str, Any]]
 
@@ -94,18 +94,18 @@ def _as_api_error(exc: Exception) -> exceptions.APIException | None:
         case inbox.AnswerRefusals():
             errors = {name: refusal_data(refusal) for name, refusal in exc.errors.items()}
             return ApiError(400, "invalid_answers", "There are answers that do not fit.", errors)
-        case inbox.WrongMode():
+        case inbox.WrongModeError():
             return ApiError(409, exc.code, DETAILS[exc.code])
-        case FormRefusal():
+        case ElicitationRefusal():
             return ApiError(403, "not_allowed", DETAILS["not_allowed"])
-        case inbox.Replaced():
+        case inbox.ElicitationReplacedError():
             return ApiError(409, exc.code, DETAILS[exc.code])
-        case inbox.Closed():
+        case inbox.ElicitationClosedError():
             gone = exc.elicitation.current_state() in (State.EXPIRED, State.WITHDRAWN)
             return ApiError(410 if gone else 409, exc.code, DETAILS[exc.code])
         case Elicitation.DoesNotExist() | Http404():
             return exceptions.NotFound()
-        case TooLarge() | RequestDataTooBig():
+        case TooLargeError() | RequestDataTooBig():
             return too_large()
         case PermissionDenied():
             return exceptions.PermissionDenied()

@@ -18,9 +18,9 @@ from ..core import (
     URL_WARNINGS,
     AnswerRefusal,
     Choice,
+    ElicitationRefusal,
     ElicitationURL,
     FormAnswer,
-    FormRefusal,
     FormSchema,
     MultiChoice,
     Number,
@@ -29,8 +29,8 @@ from ..core import (
     attribution_header,
 )
 from ..core.kinds import Scalar
+from ..core.untrusted import one_line
 from ..models import Elicitation, ServerPolicy
-from ..untrusted import one_line
 from .errors import invalid_request
 
 _State = Elicitation.State
@@ -198,7 +198,7 @@ class AddressSerializer(serializers.Serializer[Any]):
         policy: ServerPolicy = self.context["policies"][instance.server]
         try:
             return policy.parse_url(instance.url, site_host=self.context["site_host"])
-        except FormRefusal:
+        except ElicitationRefusal:
             # An operator has changed the policy since it was asked.
             return None
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from .errors import Address
+from .errors import URLRefusal
 from .text import is_blank
 
 _LABEL_CHARS: Final = 63
@@ -86,7 +86,7 @@ def _canonical(label: str) -> str:
     """A label in the form in which browsers show it. Raises Address."""
     # A character that is no part of names must not become one by being composed with others.
     if any(unicodedata.normalize("NFKC", char) != char for char in label):
-        raise Address("its host has characters that browsers replace by others")
+        raise URLRefusal("its host has characters that browsers replace by others")
     label = unicodedata.normalize("NFC", "".join(map(_lower, label)))
     if (
         not all(map(_is_in_names, label))
@@ -94,9 +94,9 @@ def _canonical(label: str) -> str:
         or _STRAY_MIDDLE_DOT.search(label)
         or _has_a_pile_of_marks(label)
     ):
-        raise Address("its host has characters that are not used in domain names")
+        raise URLRefusal("its host has characters that are not used in domain names")
     if label.startswith("-") or label.endswith("-"):
-        raise Address("a part of its host begins or ends with a hyphen")
+        raise URLRefusal("a part of its host begins or ends with a hyphen")
     return label
 
 
@@ -114,7 +114,7 @@ def _decoded(label: str) -> str:
         decoded = ""
     # Not for a plain label, for none that browsers would change, and in one spelling only.
     if decoded.isascii() or _canonical(decoded) != decoded or _as_ascii(decoded) != label:
-        raise Address("its host has an xn-- label that stands for no domain name")
+        raise URLRefusal("its host has an xn-- label that stands for no domain name")
     return decoded
 
 
@@ -123,7 +123,7 @@ def _label(text: str) -> str:
     if label.startswith(_ACE_PREFIX):
         label = _decoded(label)
     if not label.isascii() and label[2:4] == "--":
-        raise Address("its host has a label with a prefix that is reserved")
+        raise URLRefusal("its host has a label with a prefix that is reserved")
     return label
 
 
@@ -389,20 +389,20 @@ def parse_domain(text: str) -> Domain:
     Raises Address.
     """
     if len(text) > _NAME_CHARS:
-        raise Address(f"its host is longer than {_NAME_CHARS} characters")
+        raise URLRefusal(f"its host is longer than {_NAME_CHARS} characters")
     if "%" in text:
-        raise Address("its host is percent-encoded")
+        raise URLRefusal("its host is percent-encoded")
     parts = text.split(".")
     if not all(parts):
-        raise Address("its host has an empty label or ends in a dot")
+        raise URLRefusal("its host has an empty label or ends in a dot")
     domain = Domain(labels=tuple(map(_label, parts)))
     if any(len(_as_ascii(label)) > _LABEL_CHARS for label in domain.labels):
-        raise Address(f"its host has a label longer than {_LABEL_CHARS} characters")
+        raise URLRefusal(f"its host has a label longer than {_LABEL_CHARS} characters")
     if len(domain.ascii) > _NAME_CHARS:
-        raise Address(f"its host is longer than {_NAME_CHARS} characters")
+        raise URLRefusal(f"its host is longer than {_NAME_CHARS} characters")
     classes = {unicodedata.bidirectional(char) for char in domain.unicode}
     if not classes.isdisjoint({"R", "AL", "AN"}) and not all(
         map(_keeps_its_direction, domain.labels)
     ):
-        raise Address("its host mixes directions of writing")
+        raise URLRefusal("its host mixes directions of writing")
     return domain

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from uuid import UUID
 
 from .answers import FormAnswerAction, StoredFormAnswer
-from .errors import AnswerRefusal, ElicitationError, Schema
+from .errors import AnswerRefusal, ElicitationError, SchemaRefusal
 from .kinds import Value
 from .schema import FormSchema, parse_requested_schema
 from .text import MAX_FORM_TEXT_CHARS, is_clean, scrub
@@ -40,7 +40,7 @@ def _shown(name: str) -> str:
     return _LINE_BREAKS_AND_TABS.sub(" ", scrub(name[:_NAME_CHARS]))
 
 
-class FormElicitationPending(ElicitationError):
+class ElicitationPending(ElicitationError):
     """A tool call waits for a person. Not a failure: call the tool again once they answered.
 
     `questions` are in the order of their names; there are none where the person is asked to
@@ -116,13 +116,13 @@ class _Elicitation:
             ("key", self.key, MAX_FORM_KEY_CHARS),
         ):
             if type(text) is not str:
-                raise Schema(f"the {what} is not a string")
+                raise SchemaRefusal(f"the {what} is not a string")
             if len(text) > limit:
-                raise Schema(f"the {what} is longer than {limit} characters")
+                raise SchemaRefusal(f"the {what} is longer than {limit} characters")
             if not is_clean(text):
-                raise Schema(f"the {what} has control characters or bidirectional controls")
+                raise SchemaRefusal(f"the {what} has control characters or bidirectional controls")
         if _LINE_BREAKS_AND_TABS.search(self.key):
-            raise Schema("the key has control characters")
+            raise SchemaRefusal("the key has control characters")
 
 
 def _fingerprint(*parts: str | int) -> str:
@@ -148,9 +148,9 @@ class FormElicitation(_Elicitation):
         """
         return _fingerprint("elicitation.form", 1, self.message, self.schema.fingerprint())
 
-    def pending(self) -> FormElicitationPending:
+    def pending(self) -> ElicitationPending:
         """The exception that stops the tool call until a person has answered."""
-        return FormElicitationPending(
+        return ElicitationPending(
             server_name=self.server_name,
             tool_name=self.tool_name,
             message=self.message,
@@ -175,9 +175,9 @@ class URLElicitation(_Elicitation):
         # No zero-argument super(): a class with slots is made a second time.
         _Elicitation.__post_init__(self)
         if type(self.url_id) is not str:
-            raise Schema("its elicitationId is not a string")
+            raise SchemaRefusal("its elicitationId is not a string")
         if len(self.url_id) > MAX_FORM_KEY_CHARS or not is_clean(self.url_id):
-            raise Schema("its elicitationId is too long or has control characters")
+            raise SchemaRefusal("its elicitationId is too long or has control characters")
 
     @property
     def schema(self) -> FormSchema:
@@ -191,9 +191,9 @@ class URLElicitation(_Elicitation):
         """
         return _fingerprint("elicitation.url", 1, self.message, self.url.text)
 
-    def pending(self) -> FormElicitationPending:
+    def pending(self) -> ElicitationPending:
         """The exception that stops the tool call until a person has consented."""
-        return FormElicitationPending(
+        return ElicitationPending(
             server_name=self.server_name,
             tool_name=self.tool_name,
             message=self.message,

@@ -45,7 +45,7 @@ class ElicitationError(Exception):
         return _rebuild, (type(self), str(self)), self.__dict__
 
 
-class FormRefusal(ElicitationError):
+class ElicitationRefusal(ElicitationError):
     """An elicitation that is not put in front of anyone. The call fails with it.
 
     `code` is `credential`, `out_of_profile`, `schema` or, in URL mode, `url`; `reason` says what
@@ -62,7 +62,7 @@ class FormRefusal(ElicitationError):
         self.result = None
 
 
-class Credential(FormRefusal):
+class CredentialRefusal(ElicitationRefusal):
     """A property asks for a credential (MCP 2026-07-28, client/elicitation: servers MUST NOT
     request sensitive information in form mode and MUST use URL mode for it)."""
 
@@ -76,7 +76,7 @@ class Credential(FormRefusal):
         )
 
 
-class OutOfProfile(FormRefusal):
+class OutOfProfileRefusal(ElicitationRefusal):
     """A property is not one that a form can ask for, or is over a bound."""
 
     def __init__(self, property: str, reason: str) -> None:
@@ -88,7 +88,7 @@ class OutOfProfile(FormRefusal):
         )
 
 
-class Schema(FormRefusal):
+class SchemaRefusal(ElicitationRefusal):
     """The requested schema as a whole, or the message beside it, is malformed or over a
     bound."""
 
@@ -98,7 +98,7 @@ class Schema(FormRefusal):
         )
 
 
-class Address(FormRefusal):
+class URLRefusal(ElicitationRefusal):
     """The address of a URL mode elicitation is not one that is put in front of anyone (MCP
     2026-07-28, client/elicitation, "Safe URL Handling")."""
 

@@ -15,12 +15,12 @@ from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from .answers import FormAnswer
 from .credentials import names_a_credential
-from .errors import AnswerRefusal, Credential, OutOfProfile
+from .errors import AnswerRefusal, CredentialRefusal, OutOfProfileRefusal
 from .text import (
     FORMATS,
     MAX_FORM_ANSWER_CHARS,
     Limits,
-    NotANumber,
+    NotANumberError,
     is_blank,
     is_clean,
     is_clean_answer,
@@ -134,13 +134,16 @@ _JSON_TYPES: Final = ("string", "number", "integer", "boolean", "array", "object
 
 
 def _checked_text(name: str, what: str, value: object, limit: int) -> str:
-    """`value`, where it is a string within `limit` that is safe to show. Raises OutOfProfile."""
+    """`value`, where it is a string within `limit` that is safe to show.
+
+    Raises OutOfProfileRefusal.
+    """
     if type(value) is not str:
-        raise OutOfProfile(name, f"{what} is not a string")
+        raise OutOfProfileRefusal(name, f"{what} is not a string")
     if len(value) > limit:
-        raise OutOfProfile(name, f"{what} is longer than {limit} characters")
+        raise OutOfProfileRefusal(name, f"{what} is longer than {limit} characters")
     if not is_clean(value):
-        raise OutOfProfile(name, f"{what} has control characters or bidirectional controls")
+        raise OutOfProfileRefusal(name, f"{what} has control characters or bidirectional controls")
     return value
 
 
@@ -150,7 +153,7 @@ class Definition:
     __slots__ = ("_keywords", "limits", "name", "nullable", "type")
 
     def __init__(self, name: str, keywords: Mapping[str, Any], limits: Limits) -> None:
-        """Raises Credential and OutOfProfile."""
+        """Raises Credential and OutOfProfileRefusal."""
         self.name = name
         self.limits = limits
         self._keywords = keywords
@@ -181,8 +184,8 @@ class Definition:
         value = self._keywords.get(key)
         return None if value is None else _checked_text(self.name, key, value, limit)
 
-    def refusal(self, reason: str) -> OutOfProfile:
-        return OutOfProfile(self.name, reason)
+    def refusal(self, reason: str) -> OutOfProfileRefusal:
+        return OutOfProfileRefusal(self.name, reason)
 
     def _check_texts_and_credentials(self, keywords: Mapping[str, Any]) -> None:
         title, description = keywords.get("title"), keywords.get("description")
@@ -201,7 +204,7 @@ class Definition:
                 and see_through(form) == "password"
             )
         ):
-            raise Credential(self.name)
+            raise CredentialRefusal(self.name)
 
     def _unwrap_null(self) -> None:
         """Take the null branch out of `anyOf: [X, {"type": "null"}]`, and leave X."""
@@ -281,12 +284,12 @@ class Property:
 
     @classmethod
     def fields_from(cls, definition: Definition) -> dict[str, Any]:
-        """The fields that this kind adds. Raises OutOfProfile."""
+        """The fields that this kind adds. Raises OutOfProfileRefusal."""
         raise NotImplementedError
 
     @classmethod
     def parse(cls, definition: Definition, *, required: bool) -> Self:
-        """The property so defined. Raises OutOfProfile."""
+        """The property so defined. Raises OutOfProfileRefusal."""
         title = definition.get("title")
         parsed = cls(
             name=definition.name,
@@ -406,7 +409,7 @@ _SOURCES: Final = ("enum", "oneOf", "anyOf", "const")
 
 
 def _options_from(definition: Definition) -> tuple[tuple[Scalar, ...], tuple[str, ...]]:
-    """The values and labels of a closed list, index-aligned. Raises OutOfProfile."""
+    """The values and labels of a closed list, index-aligned. Raises OutOfProfileRefusal."""
     source = _source(definition)
     members = [definition.get("const")] if source == "const" else definition.get(source)
     limit = definition.limits.enum_members
@@ -858,7 +861,7 @@ class Number(Property):
         value: int | float | None
         try:
             value = parse_whole_number(text) if self.whole else parse_number(text)
-        except NotANumber:
+        except NotANumberError:
             raise self.refusal("not_a_number") from None
         except OverflowError:
             raise self.refusal("out_of_range") from None
@@ -936,7 +939,7 @@ KINDS: Final[tuple[type[Property], ...]] = (Choice, MultiChoice, YesNo, Text, Nu
 
 
 def parse_property(definition: Definition, *, required: bool) -> Property:
-    """The property of whichever kind recognises it. Raises OutOfProfile."""
+    """The property of whichever kind recognises it. Raises OutOfProfileRefusal."""
     for kind in KINDS:
         if kind.recognises(definition):
             return kind.parse(definition, required=required)

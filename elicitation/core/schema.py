@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from .answers import FormAnswer
 from .credentials import looks_like_a_credential
-from .errors import AnswerRefusal, FormRefusal, OutOfProfile, Schema
+from .errors import AnswerRefusal, ElicitationRefusal, OutOfProfileRefusal, SchemaRefusal
 from .kinds import Definition, Property, Value, parse_property
 from .text import DEFAULT_LIMITS, MAX_FORM_PROPERTY_NAME_CHARS, Limits, scrub
 
@@ -191,29 +191,30 @@ def parse_requested_schema(
 
     `schema` is a JSON object of plain Python types, or JSON text. `allow_confirmation` lets
     an object without properties through, as a message to accept or decline. Raises
-    FormRefusal, and nothing else, whatever `schema` is: Credential and OutOfProfile for the
-    first property, by name, that is refused, Schema for the document as a whole.
+    ElicitationRefusal, and nothing else, whatever `schema` is: CredentialRefusal and
+    OutOfProfileRefusal for the first property, by name, that is refused, SchemaRefusal for the
+    document as a whole.
     """
     if isinstance(schema, str | bytes):
         schema = _json(schema, limits)
     if type(schema) is not dict:
-        raise Schema("the requested schema is not an object")
+        raise SchemaRefusal("the requested schema is not an object")
     if schema.get("type") != "object":
-        raise Schema('the requested schema has a type that is not "object"')
+        raise SchemaRefusal('the requested schema has a type that is not "object"')
     for key in _UNSUPPORTED:
         if schema.get(key) is not None:
-            raise Schema(f"the requested schema has {key}, which is not supported")
+            raise SchemaRefusal(f"the requested schema has {key}, which is not supported")
     properties = schema.get("properties")
     if type(properties) is not dict or (not properties and not allow_confirmation):
-        raise Schema("the requested schema has no properties")
+        raise SchemaRefusal("the requested schema has no properties")
     if len(properties) > limits.properties:
-        raise Schema(
+        raise SchemaRefusal(
             f"the requested schema asks for {len(properties)} properties; "
             f"at most {limits.properties} are accepted"
         )
     required = _required(schema.get("required"))
     if not all(type(name) is str for name in properties):
-        raise Schema("the requested schema has a property name that is not a string")
+        raise SchemaRefusal("the requested schema has a property name that is not a string")
     parsed = {
         name: _parse_property(name, properties[name], name in required, limits)
         for name in sorted(properties)
@@ -223,12 +224,12 @@ def parse_requested_schema(
 
 def _parse_property(name: str, definition: object, required: bool, limits: Limits) -> Property:
     if len(name) > limits.property_name_chars or not _NAME.fullmatch(name):
-        raise OutOfProfile(
+        raise OutOfProfileRefusal(
             scrub(name[: limits.property_name_chars]),
             f"a name has 1 to {limits.property_name_chars} letters, digits, '_', '-' or '.'",
         )
     if type(definition) is not dict:
-        raise OutOfProfile(name, "its definition is not an object")
+        raise OutOfProfileRefusal(name, "its definition is not an object")
     return parse_property(Definition(name, definition, limits), required=required)
 
 
@@ -236,13 +237,13 @@ def _required(names: object) -> frozenset[str]:
     if names is None:
         return frozenset()
     if type(names) is not list or not all(type(name) is str for name in names):
-        raise Schema("the requested schema has a required that is not an array of strings")
+        raise SchemaRefusal("the requested schema has a required that is not an array of strings")
     return frozenset(names)
 
 
 def _json(text: str | bytes, limits: Limits) -> object:
     if len(text) > limits.schema_chars:
-        raise Schema(
+        raise SchemaRefusal(
             f"the requested schema is longer than {limits.schema_chars} characters as JSON"
         )
 
@@ -258,11 +259,11 @@ def _json(text: str | bytes, limits: Limits) -> object:
         return json.loads(text, parse_int=number, parse_constant=no_constant)
     except (ValueError, RecursionError):
         # The error of the parser quotes the document, and may hold all of it.
-        raise Schema("the requested schema is not JSON, or is nested too deeply") from None
+        raise SchemaRefusal("the requested schema is not JSON, or is nested too deeply") from None
 
 
 __all__ = [
-    "FormRefusal",
+    "ElicitationRefusal",
     "FormSchema",
     "attribution_header",
     "parse_requested_schema",

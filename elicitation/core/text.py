@@ -119,17 +119,17 @@ _NUMBER: Final = re.compile(
 _NUMBER_CHARS: Final = 2000
 
 
-class NotANumber(ValueError):
+class NotANumberError(ValueError):
     """The text is not one decimal literal."""
 
 
 def parse_number(text: str) -> float:
     """The double nearest to a decimal literal; infinite where it is too large for one.
 
-    Raises NotANumber.
+    Raises NotANumberError.
     """
     if len(text) > _NUMBER_CHARS or not _NUMBER.fullmatch(text):
-        raise NotANumber
+        raise NotANumberError
     return float(text)
 
 
@@ -137,12 +137,12 @@ def parse_whole_number(text: str, max_digits: int = 19) -> int | None:
     """The exact value of a decimal literal of at most `max_digits` digits; None where it has
     a fraction.
 
-    Raises NotANumber, and OverflowError for more digits. `1e999999999` must cost nothing, so
+    Raises NotANumberError, and OverflowError for more digits. `1e999999999` must cost nothing, so
     the exponent is looked at before anything is raised to it.
     """
     match = _NUMBER.fullmatch(text) if len(text) <= _NUMBER_CHARS else None
     if match is None:
-        raise NotANumber
+        raise NotANumberError
     part = match["part"] or match["only_part"] or ""
     digits = ((match["whole"] or "") + part).lstrip("0")
     significant = digits.rstrip("0")

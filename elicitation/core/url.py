@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from .domains import Domain, parse_domain
-from .errors import Address
+from .errors import URLRefusal
 
 MAX_ELICITATION_URL_CHARS: Final = 2000
 # Above this a host fills a line, and its end is where its owner stands.
@@ -114,9 +114,9 @@ def _parse_ipv6(literal: str) -> ipaddress.IPv6Address:
         with suppress(ValueError):
             address = ipaddress.IPv6Address(literal)
     if address is None:
-        raise Address("its host is not an IPv6 address in its plain form")
+        raise URLRefusal("its host is not an IPv6 address in its plain form")
     if address in _IPV4_MAPPED:
-        raise Address("its host is an IPv4 address written as IPv6")
+        raise URLRefusal("its host is an IPv4 address written as IPv6")
     return address
 
 
@@ -128,7 +128,7 @@ def _parse_host(text: str) -> Domain | _IPAddress:
         return domain
     # Browsers take 0x7f.1, 2130706433 and 0177.0.0.1 as well; no reader does.
     if not _IPV4.fullmatch(domain.ascii):
-        raise Address("its host is a number that is not an IPv4 address in its plain form")
+        raise URLRefusal("its host is a number that is not an IPv4 address in its plain form")
     return ipaddress.IPv4Address(domain.ascii)
 
 
@@ -138,13 +138,13 @@ def _split_port(authority: str) -> tuple[str, int | None]:
         literal, bracket, tail = authority.partition("]")
         host, (before, colon, port) = literal + bracket, tail.partition(":")
         if not bracket or before:
-            raise Address("its host is not an IPv6 address in its plain form")
+            raise URLRefusal("its host is not an IPv6 address in its plain form")
     else:
         host, colon, port = authority.partition(":")
     if not colon:
         return host, None
     if not _PORT.fullmatch(port) or int(port) > _MAX_PORT:
-        raise Address("its port is not a number from 1 to 65535")
+        raise URLRefusal("its port is not a number from 1 to 65535")
     return host, int(port)
 
 
@@ -167,7 +167,7 @@ def _site_domain(site_host: str) -> Domain | None:
     """The site's own name, which may come with a port; None for one that none can imitate."""
     try:
         host = _parse_host(_split_port(site_host)[0].removesuffix("."))
-    except Address:
+    except URLRefusal:
         return None
     return host if isinstance(host, Domain) else None
 
@@ -202,30 +202,30 @@ def parse_elicitation_url(
     it: without it no address is found to imitate it.
     """
     if type(text) is not str:
-        raise Address("it is not a string")
+        raise URLRefusal("it is not a string")
     if len(text) > max_chars:
-        raise Address(f"it is longer than {max_chars} characters")
+        raise URLRefusal(f"it is longer than {max_chars} characters")
     # Browsers remove tabs, line breaks and blanks at the ends; readers see none of the others.
     if any(unicodedata.category(char)[0] in "CZ" for char in text):
-        raise Address("it has blanks, control characters or invisible characters")
+        raise URLRefusal("it has blanks, control characters or invisible characters")
     if "\\" in text:
-        raise Address("it has a backslash, which browsers read as a slash")
+        raise URLRefusal("it has a backslash, which browsers read as a slash")
     match = _ADDRESS.fullmatch(text)
     if match is None:
-        raise Address("it does not begin with https:// and a host")
+        raise URLRefusal("it does not begin with https:// and a host")
     scheme, rest = match["scheme"].lower(), match["rest"]
     if "@" in match["authority"]:
-        raise Address("it has a user name or password before its host")
+        raise URLRefusal("it has a user name or password before its host")
     host_text, port = _split_port(match["authority"])
     host = _parse_host(host_text)
     if not rest.isascii():
-        raise Address("it has characters after its host that have to be percent-encoded")
+        raise URLRefusal("it has characters after its host that have to be percent-encoded")
     if not _REST.fullmatch(rest):
-        raise Address("it has quotes or angle brackets")
+        raise URLRefusal("it has quotes or angle brackets")
     if _DOT_SEGMENT.search(re.split("[?#]", rest, maxsplit=1)[0]):
-        raise Address("its path has segments of dots, which browsers remove")
+        raise URLRefusal("its path has segments of dots, which browsers remove")
     if scheme == "http" and not (allow_loopback_http and _is_loopback(host)):
-        raise Address("it is not https")
+        raise URLRefusal("it is not https")
     if port == _USUAL_PORTS[scheme]:
         port = None
     if isinstance(host, Domain):

@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from django.core.management.base import OutputWrapper
 
-from elicitation.untrusted import visible
+from elicitation.core.untrusted import visible
 
 BAR, ANSWER = "| ", "  = "
 #: The narrowest and the widest lines, in cells.

@@ -12,13 +12,14 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from elicitation import inbox, views
+from elicitation import inbox
 from elicitation.conf import settings as app_settings
 from elicitation.core import ElicitationURL
-from elicitation.forms import form_class
-from elicitation.localised import moment_text
+from elicitation.core.untrusted import visible
 from elicitation.models import Elicitation, ServerPolicy
-from elicitation.untrusted import visible
+from elicitation.pages import views
+from elicitation.pages.forms import form_class
+from elicitation.pages.localised import moment_text
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

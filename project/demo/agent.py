@@ -15,8 +15,8 @@ from django.conf import settings
 from django.db import connection
 from mcp.types import CallToolResult, TextContent, Tool
 
-from elicitation.core import ElicitationError, FormElicitationPending, FormRefusal
-from elicitation.integrations.mcp_sdk import CallInProgress, aclient_options, call_tool, resume
+from elicitation.core import ElicitationError, ElicitationPending, ElicitationRefusal
+from elicitation.mcp.client import CallInProgressError, aclient_options, call_tool, resume
 from elicitation.models import ParkedCall
 from project.demo.models import DemoRun
 
@@ -103,14 +103,14 @@ async def _call(
                     scope_label="Demo agent",
                     respondent=run.user,
                 )
-        except CallInProgress:
+        except CallInProgressError:
             # Another thread resumes the same call, and may have begun before the question was
             # closed for which this one was started.
             await anyio.sleep(BUSY_PAUSE)
-        except (FormElicitationPending, ParkedCall.DoesNotExist):
+        except (ElicitationPending, ParkedCall.DoesNotExist):
             # It waits for a person, or another thread has already finished it.
             return None
-        except FormRefusal as refusal:
+        except ElicitationRefusal as refusal:
             return State.REFUSED, str(refusal)
         except (ElicitationError, mcp.MCPError) as error:
             return State.FAILED, str(error)

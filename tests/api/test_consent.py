@@ -137,7 +137,7 @@ def test_somebody_elses_question_is_not_found(
 def test_an_address_is_for_whoever_agreed_and_not_for_ever(
     client_of: MakeClient, api: APIClient, user: User, other_user: User, settings: Any
 ) -> None:
-    settings.ELICITATION_ACCESS = "elicitation.access.PermissionAccess"
+    settings.ELICITATION_ACCESS = "elicitation.inbox.access.PermissionAccess"
     other_user.is_superuser = True
     other_user.save()
     question = ask_to_open(user, ADDRESS, parked=True)

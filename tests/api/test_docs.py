@@ -11,8 +11,8 @@ from django.contrib.auth.models import Group
 from django.test import override_settings
 from django.urls import resolve
 
-from elicitation.access import RespondentAccess
 from elicitation.api.views import AnswerView
+from elicitation.inbox.access import RespondentAccess
 from elicitation.models import Elicitation
 from tests.asking import ask, ask_to_open, schema
 from tests.docs.test_readme import blocks_of

@@ -9,8 +9,8 @@ import pytest
 from django.urls import reverse
 
 from elicitation.core import ElicitationError
+from elicitation.core.untrusted import one_line
 from elicitation.models import ServerPolicy, StoredFormAnswer, check_name
-from elicitation.untrusted import one_line
 from tests.asking import allow, ask, schema
 from tests.hostile import HOSTILE
 

@@ -81,7 +81,12 @@ print(sorted(name for name in sys.modules if name in {blocked!r}))
     [
         (
             ("rest_framework", "drf_spectacular"),
-            ("elicitation.urls", "elicitation.inbox", "elicitation.access", "elicitation.checks"),
+            (
+                "elicitation.urls",
+                "elicitation.inbox",
+                "elicitation.inbox.access",
+                "elicitation.checks",
+            ),
         ),
         (("drf_spectacular",), ("elicitation.urls", "elicitation.api.urls")),
     ],

@@ -281,7 +281,7 @@ def test_the_default_rate_lets_a_client_look_every_second(api: APIClient, settin
 
 
 def test_a_throttle_that_knows_no_time_names_one(user: User) -> None:
-    class Closed(views.ElicitationThrottle):
+    class Throttled(views.ElicitationThrottle):
         def allow_request(self, request: Any, view: Any) -> bool:
             return False
 
@@ -290,7 +290,7 @@ def test_a_throttle_that_knows_no_time_names_one(user: User) -> None:
 
     request = APIRequestFactory().get("/")
     force_authenticate(request, user)
-    response = views.ElicitationListView.as_view(throttle_classes=(Closed,))(request)
+    response = views.ElicitationListView.as_view(throttle_classes=(Throttled,))(request)
     assert (response.status_code, response["Retry-After"]) == (429, "1")
 
 

@@ -13,8 +13,8 @@ from django.test import Client
 from django.utils import timezone
 
 from elicitation import inbox
-from elicitation.core import FormElicitationPending
-from elicitation.integrations.mcp_sdk import call_tool
+from elicitation.core import ElicitationPending
+from elicitation.mcp.client import call_tool
 from elicitation.models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
 from tests.awkward.urls import ASKED, QUESTION, store
 from tests.integration.scripted import ScriptedServer, accepted, ask, form, said, text
@@ -40,7 +40,7 @@ def call(server: ScriptedServer, user: User) -> Any:
                 return await call_tool(
                     session, server="shop", tool="tool", scope="s", respondent=user
                 )
-            except FormElicitationPending as pending:
+            except ElicitationPending as pending:
                 return pending
 
     return async_to_sync(run)()
@@ -73,10 +73,10 @@ def test_a_call_of_two_rounds_is_answered_on_the_page_and_by_the_api(
 ) -> None:
     server = ScriptedServer(two_rounds)
     first = call(server, user)
-    assert isinstance(first, FormElicitationPending), first
+    assert isinstance(first, ElicitationPending), first
     assert answer_on_page(site, first.urls[0], "team").status_code == 302
     second = call(server, user)
-    assert isinstance(second, FormElicitationPending)
+    assert isinstance(second, ElicitationPending)
     address = f"/api/elicitation/elicitations/{second.elicitation_ids[0]}/answer/"
     body = {"content": {"plan": "solo"}}
     response = site.post(address, body, content_type="application/json")

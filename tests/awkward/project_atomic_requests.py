@@ -10,7 +10,7 @@ from django.test import Client
 from elicitation import inbox
 from elicitation.models import Elicitation, StoredFormAnswer
 from elicitation.signals import elicitation_closed
-from elicitation.store import OuterTransaction
+from elicitation.store import OuterTransactionError
 from tests import asking
 from tests.awkward.urls import ASKED, QUESTION, store
 
@@ -24,7 +24,7 @@ def recorded() -> None:
 
 
 def test_a_view_that_takes_inside_the_transaction_is_refused(client: Client) -> None:
-    with pytest.raises(OuterTransaction, match="non_atomic_requests"):
+    with pytest.raises(OuterTransactionError, match="non_atomic_requests"):
         client.get("/host/take/")
     assert StoredFormAnswer.objects.count() == 1
 

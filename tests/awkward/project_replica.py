@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from elicitation import inbox
 from elicitation.models import Elicitation, StoredFormAnswer
-from elicitation.store import OuterTransaction, write_alias
+from elicitation.store import OuterTransactionError, write_alias
 from tests import asking
 from tests.awkward.urls import ASKED, QUESTION, store
 
@@ -51,7 +51,7 @@ def test_answering_declining_and_withdrawing_leave_the_replica_alone(user: User)
 def test_only_a_transaction_on_the_writer_is_in_the_way() -> None:
     answers = ASKED.schema.answers_from_content({"plan": "team"})
     store().record_form_answer(ASKED, "accept", answers)
-    with transaction.atomic(using="default"), pytest.raises(OuterTransaction):
+    with transaction.atomic(using="default"), pytest.raises(OuterTransactionError):
         store().take_form_answer(ASKED)
     with transaction.atomic(using="other"):
         assert store().take_form_answer(ASKED) is not None

@@ -17,8 +17,8 @@ use_test_database()
 
 from django.contrib.auth.models import User  # noqa: E402
 
-from elicitation import listening  # noqa: E402
-from elicitation.in_call import answer_in_call  # noqa: E402
+from elicitation.calls.in_call import answer_in_call  # noqa: E402
+from elicitation.inbox import listening  # noqa: E402
 
 SCHEMA = {
     "type": "object",

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from elicitation.core import Address, ElicitationURL, parse_elicitation_url
+from elicitation.core import ElicitationURL, URLRefusal, parse_elicitation_url
 from tests.core.addresses import OPENS, OPENS_ON_THIS_MACHINE, REFUSED
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def shown(texts: Iterable[str]) -> list[ElicitationURL]:
     for text in texts:
         try:
             urls.append(parse_elicitation_url(text, allow_loopback_http=True))
-        except Address:
+        except URLRefusal:
             continue
     return urls
 

@@ -10,14 +10,14 @@ from elicitation.core import (
     FORM_ANSWER_TTL,
     MAX_FORM_ANSWER_CHARS,
     AnswerRefusal,
-    Credential,
+    CredentialRefusal,
     ElicitationError,
+    ElicitationRefusal,
     FormAnswer,
     FormAnswerAction,
-    FormRefusal,
-    OutOfProfile,
+    OutOfProfileRefusal,
     Property,
-    Schema,
+    SchemaRefusal,
     StoredFormAnswer,
     parse_requested_schema,
 )
@@ -132,9 +132,9 @@ def test_the_actions_are_words_on_the_wire() -> None:
 # --- Errors ----------------------------------------------------------------------------------
 
 ERRORS = [
-    Credential("x"),
-    OutOfProfile("x", "it has no type"),
-    Schema("it is not an object"),
+    CredentialRefusal("x"),
+    OutOfProfileRefusal("x", "it has no type"),
+    SchemaRefusal("it is not an object"),
     AnswerRefusal("too_short", "x", {"min_length": 3}),
 ]
 
@@ -146,7 +146,7 @@ def test_errors_are_one_family_and_survive_pickling(error: ElicitationError) -> 
     assert str(copy) == str(error)
     assert vars(copy) == vars(error)
     assert isinstance(error, ElicitationError)
-    assert isinstance(error, FormRefusal) is (type(error) is not AnswerRefusal)
+    assert isinstance(error, ElicitationRefusal) is (type(error) is not AnswerRefusal)
 
 
 def test_the_texts_of_errors() -> None:

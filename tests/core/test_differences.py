@@ -7,13 +7,13 @@ import pytest
 from elicitation.core import (
     AnswerRefusal,
     Choice,
+    ElicitationRefusal,
     FormAnswer,
     FormElicitation,
-    FormRefusal,
     MultiChoice,
     Number,
-    OutOfProfile,
-    Schema,
+    OutOfProfileRefusal,
+    SchemaRefusal,
     Text,
     YesNo,
     names_a_credential,
@@ -45,7 +45,7 @@ def code(definition: dict[str, Any], answer: FormAnswer) -> str:
 
 
 def refused(definition: Any) -> str:
-    with pytest.raises(OutOfProfile) as refusal:
+    with pytest.raises(OutOfProfileRefusal) as refusal:
         only(definition)
     assert refusal.value.property == "x"
     return refusal.value.reason
@@ -524,7 +524,7 @@ def test_difference_06_a_credential_is_seen_in_the_branch() -> None:
         {"type": "string", "writeOnly": True},
         {"type": "string", "title": "Password"},
     ):
-        with pytest.raises(FormRefusal) as refusal:
+        with pytest.raises(ElicitationRefusal) as refusal:
             parse_requested_schema(form(x={"title": "Fine", "anyOf": [branch, {"type": "null"}]}))
         assert refusal.value.code == "credential"
 
@@ -581,7 +581,7 @@ def test_difference_07_blank_is_never_false() -> None:
 
 @pytest.mark.parametrize("schema", [form(), form() | {"required": []}])
 def test_difference_08_confirmations_need_permission(schema: dict[str, Any]) -> None:
-    with pytest.raises(Schema):
+    with pytest.raises(SchemaRefusal):
         parse_requested_schema(schema)
     parsed = parse_requested_schema(schema, allow_confirmation=True)
     assert parsed.is_confirmation
@@ -592,7 +592,7 @@ def test_difference_08_confirmations_need_permission(schema: dict[str, Any]) -> 
 
 def test_difference_08_properties_must_be_an_object_even_so() -> None:
     for schema in ({"type": "object"}, form() | {"properties": None}):
-        with pytest.raises(Schema):
+        with pytest.raises(SchemaRefusal):
             parse_requested_schema(schema, allow_confirmation=True)
     form_schema = parse_requested_schema(form(a={"type": "string"}), allow_confirmation=True)
     assert not form_schema.is_confirmation
@@ -647,7 +647,7 @@ def test_difference_09_malformed_names_of_an_enum_are_refused(names: Any) -> Non
 
 @pytest.mark.parametrize("required", ["x", {}, 5, True, ["x", 5], ("x",)])
 def test_difference_09_a_malformed_required_is_refused(required: Any) -> None:
-    with pytest.raises(Schema):
+    with pytest.raises(SchemaRefusal):
         parse_requested_schema(form(x={"type": "string"}) | {"required": required})
 
 
@@ -754,7 +754,7 @@ def test_difference_09_a_required_name_that_no_property_has_is_ignored() -> None
     "keyword", ["allOf", "anyOf", "not", "if", "$ref", "minProperties", "propertyNames", "const"]
 )
 def test_difference_09_rules_that_a_form_cannot_keep_are_refused(keyword: str) -> None:
-    with pytest.raises(Schema) as refusal:
+    with pytest.raises(SchemaRefusal) as refusal:
         parse_requested_schema(form(x={"type": "string"}) | {keyword: {}})
     assert keyword in refusal.value.reason
 
@@ -838,7 +838,7 @@ def test_difference_10_a_label_that_cannot_be_seen_is_refused(label: str) -> Non
 
 @pytest.mark.parametrize("unsafe", UNSAFE, ids=ascii)
 def test_difference_10_a_message_that_is_not_safe_is_refused(unsafe: str) -> None:
-    with pytest.raises(Schema):
+    with pytest.raises(SchemaRefusal):
         asked(message=f"a{unsafe}b")
 
 
@@ -852,13 +852,13 @@ def test_difference_10_a_message_that_is_not_safe_is_refused(unsafe: str) -> Non
 )  # fmt: skip
 def test_difference_11_the_credential_check_sees_through(title: str) -> None:
     assert names_a_credential(title)
-    with pytest.raises(FormRefusal) as refusal:
+    with pytest.raises(ElicitationRefusal) as refusal:
         parse_requested_schema(form(x={"type": "string", "title": title}))
     assert refusal.value.code == "credential"
 
 
 def test_difference_11_the_format_is_seen_through_as_well() -> None:
-    with pytest.raises(FormRefusal) as refusal:
+    with pytest.raises(ElicitationRefusal) as refusal:
         parse_requested_schema(form(x={"type": "string", "format": "pass\u200bword"}))
     assert refusal.value.code == "credential"
 

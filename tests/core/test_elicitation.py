@@ -17,11 +17,11 @@ from elicitation.core import (
     Accept,
     Ask,
     Decline,
+    ElicitationPending,
     FormAnswer,
     FormAnswerAction,
     FormElicitation,
-    FormElicitationPending,
-    Schema,
+    SchemaRefusal,
     StoredFormAnswer,
     StoredFormAnswers,
     form_answer_storage_key,
@@ -65,7 +65,7 @@ def asked(**changes: Any) -> FormElicitation:
     ],
 )
 def test_a_message_or_key_that_is_not_safe_is_refused(changes: dict[str, Any]) -> None:
-    with pytest.raises(Schema) as refusal:
+    with pytest.raises(SchemaRefusal) as refusal:
         asked(**changes)
     assert next(iter(changes)) in str(refusal.value)
 
@@ -107,7 +107,7 @@ def test_pending_has_what_was_asked() -> None:
 def test_pending_repeats_nothing_that_the_server_wrote() -> None:
     deadline = datetime(2026, 7, 28, 12, 30, tzinfo=UTC)
     one = asked().pending()
-    pending = FormElicitationPending(
+    pending = ElicitationPending(
         server_name=one.server_name,
         tool_name=one.tool_name,
         message=one.message,
@@ -148,7 +148,7 @@ def test_the_tool_result_counts_the_questions(properties: dict[str, Any], words:
 
 def test_pending_carries_what_the_application_adds_through_pickling() -> None:
     one = asked().pending()
-    pending = FormElicitationPending(
+    pending = ElicitationPending(
         server_name=one.server_name,
         tool_name=one.tool_name,
         message=one.message,
@@ -160,7 +160,7 @@ def test_pending_carries_what_the_application_adds_through_pickling() -> None:
         deadline=datetime(2026, 7, 28, tzinfo=UTC),
     )
     copy = pickle.loads(pickle.dumps(pending))  # noqa: S301
-    assert type(copy) is FormElicitationPending
+    assert type(copy) is ElicitationPending
     assert vars(copy) == vars(pending)
     assert str(copy) == str(pending)
 

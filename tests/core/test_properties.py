@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from elicitation.core import (
     AnswerRefusal,
+    ElicitationRefusal,
     FormAnswer,
-    FormRefusal,
     FormSchema,
     Text,
     parse_requested_schema,
@@ -48,11 +48,11 @@ def typed(content: dict[str, Any]) -> dict[str, tuple[bool, Any]]:
     return {name: (isinstance(value, bool), value) for name, value in content.items()}
 
 
-def read(schema: object, **options: Any) -> FormSchema | FormRefusal:
+def read(schema: object, **options: Any) -> FormSchema | ElicitationRefusal:
     """What becomes of a schema; any other exception fails the test."""
     try:
         return parse_requested_schema(schema, **options)
-    except FormRefusal as refusal:
+    except ElicitationRefusal as refusal:
         return refusal
 
 
@@ -69,7 +69,7 @@ def test_anything_is_accepted_or_refused_and_nothing_else(
     schema: object, allow_confirmation: bool
 ) -> None:
     parsed = read(schema, allow_confirmation=allow_confirmation)
-    if isinstance(parsed, FormRefusal):
+    if isinstance(parsed, ElicitationRefusal):
         assert parsed.code in {"credential", "out_of_profile", "schema"}
         assert str(parsed).isascii()
         assert str(parsed).isprintable()
@@ -89,7 +89,7 @@ def test_anything_is_accepted_or_refused_and_nothing_else(
 @given(st.one_of(st.text(), st.binary(), hostile_schemas.filter(_is_json).map(json.dumps)))
 def test_any_text_is_accepted_or_refused_and_nothing_else(text: str | bytes) -> None:
     parsed = read(text)
-    if isinstance(parsed, FormRefusal):
+    if isinstance(parsed, ElicitationRefusal):
         assert parsed.code in {"credential", "out_of_profile", "schema"}
 
 

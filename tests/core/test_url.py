@@ -13,9 +13,9 @@ from elicitation.core import (
     LONG_HOST_CHARS,
     MAX_ELICITATION_URL_CHARS,
     URL_WARNINGS,
-    Address,
+    ElicitationRefusal,
     ElicitationURL,
-    FormRefusal,
+    URLRefusal,
     parse_elicitation_url,
 )
 
@@ -43,7 +43,7 @@ def test_plain_http_leads_to_this_machine_where_it_may(case: Opens) -> None:
     url = parse_elicitation_url(case.text, allow_loopback_http=True)
     assert (url.scheme, url.host, url.port) == ("http", case.host, case.port)
     assert " ".join(url.warnings) == case.warnings
-    with pytest.raises(Address, match="it is not https"):
+    with pytest.raises(URLRefusal, match="it is not https"):
         parse_elicitation_url(case.text)
 
 
@@ -53,15 +53,15 @@ def test_plain_http_leads_to_this_machine_where_it_may(case: Opens) -> None:
      "http://0.0.0.0/", "http://notlocalhost/", "http://127.0.0.1.nip.io/"],
 )  # fmt: skip
 def test_plain_http_leads_nowhere_else(text: str) -> None:
-    with pytest.raises(Address, match="it is not https"):
+    with pytest.raises(URLRefusal, match="it is not https"):
         parse_elicitation_url(text, allow_loopback_http=True)
 
 
 @pytest.mark.parametrize("text", REFUSED, ids=lambda text: ascii(text[:60]))
 def test_these_are_refused(text: str) -> None:
-    with pytest.raises(FormRefusal) as caught:
+    with pytest.raises(ElicitationRefusal) as caught:
         parse_elicitation_url(text)
-    assert isinstance(caught.value, Address)
+    assert isinstance(caught.value, URLRefusal)
     assert caught.value.code == "url"
     assert caught.value.property is None
     assert caught.value.reason == REFUSED[text]
@@ -80,14 +80,14 @@ class Text(str):
 @pytest.mark.parametrize("value", [None, 1, b"https://example.com/", ["https://example.com/"],
                                    Text("https://example.com/")])  # fmt: skip
 def test_what_is_no_text_is_refused(value: object) -> None:
-    with pytest.raises(Address, match="it is not a string"):
+    with pytest.raises(URLRefusal, match="it is not a string"):
         parse_elicitation_url(value)
 
 
 def test_the_bound_is_an_argument() -> None:
     text = "https://example.com/"
     assert parse_elicitation_url(text, max_chars=20).text == text
-    with pytest.raises(Address, match="longer than 19 characters"):
+    with pytest.raises(URLRefusal, match="longer than 19 characters"):
         parse_elicitation_url(text, max_chars=19)
 
 
@@ -97,7 +97,7 @@ def test_a_refusal_repeats_nothing_of_the_address(text: str) -> None:
     for marked in (f"{text}{secret}", text.replace("example", secret)):
         try:
             parse_elicitation_url(marked)
-        except Address as refusal:
+        except URLRefusal as refusal:
             shown = "".join(traceback.format_exception_only(refusal)) + repr(vars(refusal))
             assert secret not in shown
             assert (refusal.__cause__, refusal.__context__) == (None, None)  # noqa: PT017
@@ -212,7 +212,7 @@ def test_anything_is_shown_or_refused_and_nothing_else(
         url = parse_elicitation_url(
             text, allow_loopback_http=allow_loopback_http, site_host=site_host
         )
-    except Address as refusal:
+    except URLRefusal as refusal:
         assert refusal.reason in REASONS  # noqa: PT017
         return
     assert url.text == text
@@ -235,7 +235,7 @@ def test_anything_is_shown_or_refused_and_nothing_else(
 def test_nobody_stands_out_with_what_they_do_not_own(before: str, own: str) -> None:
     try:
         url = parse_elicitation_url(f"https://{before}.{own}/")
-    except Address:
+    except URLRefusal:
         return
     assert url.registrable_domain == own
 
@@ -262,7 +262,7 @@ def test_nobody_stands_out_with_what_they_do_not_own(before: str, own: str) -> N
 )
 def test_no_address_takes_long(text: str) -> None:
     started = time.perf_counter()
-    with pytest.raises(Address):
+    with pytest.raises(URLRefusal):
         parse_elicitation_url(text)
     assert time.perf_counter() - started < 0.5
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from elicitation.core import (
+    ElicitationPending,
     FormElicitation,
-    FormElicitationPending,
-    Schema,
+    SchemaRefusal,
     URLElicitation,
     parse_elicitation_url,
     parse_requested_schema,
@@ -58,9 +58,9 @@ def test_it_is_never_taken_for_a_confirmation_with_the_same_message() -> None:
     ],
 )
 def test_what_is_not_safe_to_keep_is_refused(changes: dict[str, Any]) -> None:
-    with pytest.raises(Schema):
+    with pytest.raises(SchemaRefusal):
         asks(**changes)
-    with pytest.raises(Schema):
+    with pytest.raises(SchemaRefusal):
         replace(asks(), **changes)
 
 
@@ -75,7 +75,7 @@ def test_pending_says_that_a_page_is_to_be_opened_and_repeats_nothing() -> None:
 
 
 def test_pending_of_a_form_and_an_address_names_both() -> None:
-    pending = FormElicitationPending(
+    pending = ElicitationPending(
         server_name="shop",
         tool_name="connect",
         message="",

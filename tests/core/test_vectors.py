@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elicitation.core import AnswerRefusal, FormAnswer, FormRefusal, parse_requested_schema
+from elicitation.core import AnswerRefusal, ElicitationRefusal, FormAnswer, parse_requested_schema
 
 from .data import lines
 
@@ -19,7 +19,7 @@ def said(vector: dict[str, Any]) -> dict[str, Any]:
     """What this package says, in the words of the vectors."""
     try:
         schema = parse_requested_schema(vector["schema"])
-    except FormRefusal as refusal:
+    except ElicitationRefusal as refusal:
         return {"refused": refusal.code} | (
             {} if refusal.property is None else {"property": refusal.property}
         )
@@ -86,12 +86,12 @@ def test_schemas_of_real_servers_get_their_verdict(number: int) -> None:
         parsed = parse_requested_schema(schema)
         assert [p.name for p in parsed.asked] == list(schema["properties"])
         return
-    with pytest.raises(FormRefusal) as refused:
+    with pytest.raises(ElicitationRefusal) as refused:
         parse_requested_schema(schema)
     if verdict == "confirmation":
         assert refused.value.code == "schema"
         assert parse_requested_schema(schema, allow_confirmation=True).is_confirmation
         return
     assert refused.value.code == verdict
-    with pytest.raises(FormRefusal):
+    with pytest.raises(ElicitationRefusal):
         parse_requested_schema(schema, allow_confirmation=True)

@@ -14,7 +14,7 @@ from django.template import engines
 from django.template.backends.django import DjangoTemplates
 from django.test import RequestFactory
 
-from elicitation import forms
+from elicitation.pages import forms
 from tests.asking import ask, schema
 from tests.processes import BASE_DIR
 

@@ -10,9 +10,10 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 
-from elicitation import inbox, parking
-from elicitation.core import FormElicitationPending, form_answer_storage_key
-from elicitation.integrations.mcp_sdk import call_tool
+from elicitation import inbox
+from elicitation.calls import parking
+from elicitation.core import ElicitationPending, form_answer_storage_key
+from elicitation.mcp.client import call_tool
 from elicitation.models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
 from tests import asking
 from tests.integration.scripted import ScriptedServer, accepted, ask, form, said, text
@@ -93,7 +94,7 @@ def test_an_answer_reaches_only_the_call_it_was_given_to(user: User, part: str) 
         async with server.connect() as session:
             try:
                 return await call_tool(session, respondent=user, **names | {part: name})
-            except FormElicitationPending as pending:
+            except ElicitationPending as pending:
                 return pending
 
     call = async_to_sync(run)
@@ -105,7 +106,7 @@ def test_an_answer_reaches_only_the_call_it_was_given_to(user: User, part: str) 
         question = inbox.get(user, key)
         inbox.answer(key, question.schema.answers_from_content({"plan": name.strip()}), by=user)
         for other in FEW[FEW.index(name) + 1 :]:
-            assert isinstance(call(other), FormElicitationPending)
+            assert isinstance(call(other), ElicitationPending)
         assert said(call(name)) == name.strip()
     assert not StoredFormAnswer.objects.exists()
     assert not ParkedCall.objects.exists()

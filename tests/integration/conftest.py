@@ -8,8 +8,8 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 
 from elicitation import inbox
-from elicitation.core import FormAnswer, FormElicitationPending
-from elicitation.integrations.mcp_sdk import call_tool, resume
+from elicitation.core import ElicitationPending, FormAnswer
+from elicitation.mcp.client import call_tool, resume
 from elicitation.models import Elicitation, ServerPolicy
 from tests.integration.scripted import ScriptedServer
 
@@ -38,7 +38,7 @@ class Host:
         }
         return self._connected(lambda session: call_tool(session, **arguments | options))
 
-    def resume(self, pending: FormElicitationPending, **options: Any) -> Any:
+    def resume(self, pending: ElicitationPending, **options: Any) -> Any:
         return self._connected(lambda session: resume(session, pending.parked_call_id, **options))
 
     def _connected(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -57,13 +57,13 @@ class Host:
 
     def pending(
         self, run: Callable[..., Any] | None = None, *args: Any, **options: Any
-    ) -> FormElicitationPending:
-        with pytest.raises(FormElicitationPending) as caught:
+    ) -> ElicitationPending:
+        with pytest.raises(ElicitationPending) as caught:
             (run or self.call)(*args, **options)
         return caught.value
 
     def answer(
-        self, pending: FormElicitationPending, index: int = 0, **content: object
+        self, pending: ElicitationPending, index: int = 0, **content: object
     ) -> Elicitation:
         """Answer one of the questions that wait, as a person would, with typed values."""
         elicitation = Elicitation.objects.get(pk=pending.elicitation_ids[index])

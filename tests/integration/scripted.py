@@ -24,7 +24,7 @@ from mcp.types import (
     Tool,
 )
 
-from elicitation.integrations.mcp_sdk import aclient_options
+from elicitation.mcp.client import aclient_options
 
 PLAN = {
     "type": "object",

@@ -17,8 +17,8 @@ use_test_database()
 import mcp  # noqa: E402
 from django.contrib.auth.models import User  # noqa: E402
 
-from elicitation.core import ElicitationError, FormElicitationPending  # noqa: E402
-from elicitation.integrations.mcp_sdk import aclient_options, call_tool  # noqa: E402
+from elicitation.core import ElicitationError, ElicitationPending  # noqa: E402
+from elicitation.mcp.client import aclient_options, call_tool  # noqa: E402
 
 
 async def main() -> dict[str, Any]:
@@ -35,7 +35,7 @@ async def main() -> dict[str, Any]:
                 scope="conversation",
                 respondent=respondent,
             )
-        except FormElicitationPending as pending:
+        except ElicitationPending as pending:
             return {"pending": [str(key) for key in pending.elicitation_ids]}
         except ElicitationError as error:
             return {"error": error.code}

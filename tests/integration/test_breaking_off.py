@@ -23,10 +23,12 @@ from mcp.types import (
     TextContent,
 )
 
-from elicitation import handler, inbox, parking
-from elicitation.core import FormElicitationPending, FormRefusal
-from elicitation.integrations import mcp_sdk
-from elicitation.integrations.mcp_sdk import InputNotSupported, RoundLost, TooManyRounds
+from elicitation import inbox
+from elicitation.calls import parking
+from elicitation.calls import requests as handler
+from elicitation.core import ElicitationPending, ElicitationRefusal
+from elicitation.mcp import client as mcp_sdk
+from elicitation.mcp.client import InputNotSupportedError, RoundLostError, TooManyRoundsError
 from elicitation.models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
 from tests.integration.conftest import Host
 from tests.integration.scripted import PLAN, SEATS, ScriptedServer, ask, form, said, text
@@ -46,7 +48,7 @@ def test_what_could_not_be_read_again_is_refused_at_once(host_for: HostFor, extr
     plan = {**PLAN["properties"]["plan"], "x-extra": extra}
     schema = {"type": "object", "properties": {"plan": plan}}
     host = host_for(server := ScriptedServer(lambda params: _done(params, k=form("?", schema))))
-    with pytest.raises(FormRefusal) as refused:
+    with pytest.raises(ElicitationRefusal) as refused:
         host.call()
     assert refused.value.code == "schema"
     assert server.answers == [("decline", None)]
@@ -69,7 +71,7 @@ def test_a_question_that_a_later_version_refuses_can_still_be_closed(
 def test_a_round_has_a_bound(host_for: HostFor) -> None:
     many = {f"k{n}": form("?", PLAN) for n in range(handler.MAX_ELICITATIONS + 1)}
     host = host_for(server := ScriptedServer(lambda params: _done(params, **many)))
-    with pytest.raises(FormRefusal):
+    with pytest.raises(ElicitationRefusal):
         host.call()
     assert len(server.answers) == handler.MAX_ELICITATIONS + 1
     many.popitem()
@@ -145,7 +147,7 @@ def test_a_call_that_breaks_off_after_an_answer_does_not_send_it_again(
 
         async_to_sync(give_up)()
     else:
-        with pytest.raises(InputNotSupported if then == "sampling" else RoundLost):
+        with pytest.raises(InputNotSupportedError if then == "sampling" else RoundLostError):
             host.resume(pending)
     assert server.answers == [("accept", {"plan": "team"})]
     assert Elicitation.objects.get().delivery == Delivery.DELIVERED
@@ -168,7 +170,7 @@ def test_an_answer_in_hand_survives_whatever_breaks_off(host_for: HostFor) -> No
     host = host_for(ScriptedServer(tool))
     pending = host.pending()
     host.answer(pending, plan="team")
-    with pytest.raises(InputNotSupported):
+    with pytest.raises(InputNotSupportedError):
         host.resume(pending)
     assert StoredFormAnswer.objects.count() == 1
     assert said(host.resume(pending)) == "{'plan': 'team'}"
@@ -193,7 +195,7 @@ def test_a_result_is_worth_more_than_its_record(
 def test_a_tool_that_ran_after_the_refusal_is_told_of(host_for: HostFor) -> None:
     secret = {"type": "object", "properties": {"api_key": {"type": "string"}}}
     host = host_for(ScriptedServer(lambda params: _done(params, k=form("Key?", secret))))
-    with pytest.raises(FormRefusal) as refused:
+    with pytest.raises(ElicitationRefusal) as refused:
         host.call()
     assert said(refused.value.result) == "done"
 
@@ -216,7 +218,7 @@ def test_a_server_can_say_only_once_that_it_has_not_read(host_for: HostFor) -> N
     host.answer(pending, 1, seats=1)
     pending = host.pending(host.resume, pending)
     host.answer(pending, seats=2)
-    with pytest.raises(RoundLost):
+    with pytest.raises(RoundLostError):
         host.resume(pending)
     accepts = [content for _, content in server.answers]
     assert accepts.count({"plan": "team"}) == 2
@@ -235,7 +237,7 @@ def test_questions_are_counted_over_the_whole_call(host_for: HostFor, settings: 
         pending = host.pending(host.resume, pending)
     host.answer(pending, plan="team")
     ParkedCall.objects.update(received_at=timezone.now() - timedelta(hours=1))
-    with pytest.raises(TooManyRounds):
+    with pytest.raises(TooManyRoundsError):
         host.resume(pending)
     assert Elicitation.objects.count() == 3
     assert server.answers == [("decline", None)]
@@ -252,7 +254,7 @@ def test_a_late_park_leaves_the_lease_of_another_alone(host_for: HostFor, user: 
     # The same call, made twice at first: the other one's reply comes only now.
     call = parking.Call.of(claimed)
     parking.park(call, parking.Round.of(claimed), [], resumed=False)
-    with pytest.raises(parking.CallInProgress):
+    with pytest.raises(parking.CallInProgressError):
         parking.claim(pending.parked_call_id)
     assert parking.renew(claimed)
 
@@ -266,10 +268,10 @@ def test_a_lease_that_ran_out_is_neither_renewed_nor_given_back(host_for: HostFo
     owner = parking.claim(pending.parked_call_id)
     assert not parking.renew(late)
     parking.release(late)
-    with pytest.raises(parking.CallInProgress):
+    with pytest.raises(parking.CallInProgressError):
         parking.claim(pending.parked_call_id)
     call, stored = parking.Call.of(late), parking.Round.of(late)
-    with pytest.raises(parking.CallInProgress):
+    with pytest.raises(parking.CallInProgressError):
         parking.park(call, stored, [], resumed=True, lease=late)
     parking.release(owner)
     assert parking.claim(pending.parked_call_id)
@@ -290,7 +292,7 @@ def test_a_process_that_lost_its_lease_takes_nothing(
         return claimed
 
     monkeypatch.setattr(parking, "aclaim", sync_to_async(blocked))
-    with pytest.raises(parking.CallInProgress):
+    with pytest.raises(parking.CallInProgressError):
         host.resume(pending)
     assert server.answers == []
     assert StoredFormAnswer.objects.count() == 1
@@ -313,7 +315,7 @@ def test_two_first_calls_for_two_people_do_not_meet(
 
     outcomes = async_to_sync(both)()
     kinds = sorted(type(outcome).__name__ for outcome in outcomes)
-    assert kinds == [parking.AnotherRespondent.__name__, FormElicitationPending.__name__]
+    assert kinds == [parking.AnotherRespondentError.__name__, ElicitationPending.__name__]
     assert Elicitation.objects.count() == 1
 
 
@@ -342,7 +344,7 @@ def test_rounds_that_ask_no_person_come_to_an_end(host_for: HostFor) -> None:
         return CreateMessageResult(role="assistant", content=content, model="m")
 
     host = host_for(server := ScriptedServer(lambda params: ask("on", s=SAMPLE)))
-    with pytest.raises(TooManyRounds):
+    with pytest.raises(TooManyRoundsError):
         host.call(sampling=sampling)
     assert len(server.calls) == 12
 
@@ -362,7 +364,7 @@ def test_a_server_says_only_once_that_it_has_not_read_though_its_fresh_call_fail
     host.answer(pending, plan="team")
     with pytest.raises(MCPError):
         host.resume(pending)
-    with pytest.raises(RoundLost):
+    with pytest.raises(RoundLostError):
         host.resume(pending)
     assert len(server.answers) == 2
     nothing_is_left()
@@ -389,7 +391,7 @@ def test_a_refused_call_leaves_the_same_call_of_somebody_else_alone(
         # Made before the other one was parked: it finds nothing there.
         async with server.connect() as session:
             run = mcp_sdk._Run(session, "shop", "tool", None, None, None, call=call)
-            with pytest.raises(FormRefusal):
+            with pytest.raises(ElicitationRefusal):
                 await run.through(await run.first_round())
 
     async_to_sync(late)()

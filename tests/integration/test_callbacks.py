@@ -13,8 +13,8 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 from mcp.types import ElicitRequestParams, ElicitResult
 
-from elicitation.integrations import mcp_sdk
-from elicitation.integrations.callbacks import can_ask, elicitation_callback, elicitation_handler
+from elicitation.mcp import client as mcp_sdk
+from elicitation.mcp.callbacks import can_ask, elicitation_callback, elicitation_handler
 from elicitation.models import Elicitation, ServerPolicy
 from tests.integration.scripted import said
 from tests.integration.test_in_call import answer_plan, server, together, when_asked

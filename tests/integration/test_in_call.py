@@ -17,10 +17,10 @@ from mcp.server.mcpserver import Context, MCPServer
 from pydantic import BaseModel
 
 from elicitation import inbox
-from elicitation.in_call import answer_in_call
-from elicitation.integrations.mcp_sdk import client_options, elicitation_callback
-from elicitation.listening import tell
-from elicitation.models import Elicitation, InvalidName, ServerPolicy, StoredFormAnswer
+from elicitation.calls.in_call import answer_in_call
+from elicitation.inbox.listening import tell
+from elicitation.mcp.client import client_options, elicitation_callback
+from elicitation.models import Elicitation, InvalidNameError, ServerPolicy, StoredFormAnswer
 from elicitation.store import DatabaseFormAnswerStore
 from tests.integration.answering import Answering
 from tests.integration.scripted import PLAN, said
@@ -176,7 +176,7 @@ def test_nobody_there_and_no_policy_decline(policy: ServerPolicy, user: User) ->
 
 def test_nobody_is_asked_for_a_visitor_who_is_not_signed_in(policy: ServerPolicy) -> None:
     visitor: Any = AnonymousUser()
-    with pytest.raises(InvalidName, match="pass None where nobody can be asked"):
+    with pytest.raises(InvalidNameError, match="pass None where nobody can be asked"):
         async_to_sync(answer_in_call)(FORM, **names(visitor, timeout=1))
     assert not Elicitation.objects.exists()
 
@@ -222,7 +222,7 @@ def test_500_wait_at_once_with_one_query_a_second_among_them(
     policy: ServerPolicy, user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As on all databases that cannot be listened to.
-    monkeypatch.setattr("elicitation.listening._connection_params", lambda: None)
+    monkeypatch.setattr("elicitation.inbox.listening._connection_params", lambda: None)
     polls = count_polls(monkeypatch)
 
     async def all_of_them() -> list[Any]:

@@ -14,9 +14,10 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth.models import User
 from django.db import connection, transaction
 
-from elicitation import inbox, listening
-from elicitation.in_call import answer_in_call
-from elicitation.listening import CHANNEL, Listener
+from elicitation import inbox
+from elicitation.calls.in_call import answer_in_call
+from elicitation.inbox import listening
+from elicitation.inbox.listening import CHANNEL, Listener
 from elicitation.models import Elicitation, ServerPolicy
 from tests import asking
 from tests.integration.answering import Answering

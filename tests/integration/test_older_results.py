@@ -13,7 +13,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 
-from elicitation.integrations.mcp_sdk import aclient_options, call_tool
+from elicitation.mcp.client import aclient_options, call_tool
 from elicitation.models import ServerPolicy
 from tests.integration.scripted import said
 

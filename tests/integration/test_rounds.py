@@ -16,25 +16,26 @@ from django.utils import timezone
 from mcp import MCPError
 from mcp.types import CallToolRequestParams, CreateMessageResult, ListRootsResult, TextContent
 
-from elicitation import inbox, parking
-from elicitation.core import FormAnswer, FormElicitationPending, FormRefusal
-from elicitation.handler import NotAllowed
-from elicitation.integrations import mcp_sdk
-from elicitation.integrations.mcp_sdk import (
-    CallInProgress,
-    InputNotSupported,
-    RoundLost,
-    TooManyRounds,
+from elicitation import inbox
+from elicitation.calls import parking
+from elicitation.calls.requests import PolicyRefusal
+from elicitation.core import ElicitationPending, ElicitationRefusal, FormAnswer
+from elicitation.mcp import client as mcp_sdk
+from elicitation.mcp.client import (
+    CallInProgressError,
+    InputNotSupportedError,
+    RoundLostError,
+    TooManyRoundsError,
     call_tool,
     client_options,
 )
 from elicitation.models import (
     Elicitation,
-    InvalidName,
+    InvalidNameError,
     ParkedCall,
     ServerPolicy,
     StoredFormAnswer,
-    TooLarge,
+    TooLargeError,
 )
 from tests.integration.conftest import Host
 from tests.integration.scripted import (
@@ -89,7 +90,7 @@ def test_a_call_that_asks_nothing_returns_its_result(host_for: HostFor) -> None:
 def test_one_round_is_parked_answered_and_sent_once(host_for: HostFor) -> None:
     host = host_for(server := ScriptedServer(one_round))
     pending = host.pending()
-    assert isinstance(pending, FormElicitationPending)
+    assert isinstance(pending, ElicitationPending)
     elicitation = Elicitation.objects.get()
     assert pending.elicitation_ids == (elicitation.pk,)
     assert pending.urls == (elicitation.get_absolute_url(),)
@@ -201,10 +202,10 @@ def test_the_arguments_are_those_of_the_first_call(host_for: HostFor) -> None:
 def test_a_call_keeps_its_respondent(host_for: HostFor, other_user: User) -> None:
     host = host_for(ScriptedServer(one_round))
     pending = host.pending()
-    with pytest.raises(parking.AnotherRespondent):
+    with pytest.raises(parking.AnotherRespondentError):
         host.call(respondent=other_user)
     host.answer(pending, plan="solo")
-    with pytest.raises(parking.AnotherRespondent):
+    with pytest.raises(parking.AnotherRespondentError):
         host.call(respondent=other_user)
     assert said(host.call()) == "{'plan': 'solo'}"
 
@@ -408,7 +409,7 @@ class TestStates:
         second = host.pending(host.resume, first)
         host.answer(second, seats=3)
         server.restart()
-        with pytest.raises(RoundLost) as lost:
+        with pytest.raises(RoundLostError) as lost:
             host.resume(second)
         assert lost.value.code == "round_lost"
         assert "-32602" in str(lost.value)
@@ -430,7 +431,7 @@ class TestStates:
         host = host_for(server := ScriptedServer(tool))
         pending = host.pending()
         host.answer(pending, plan="team")
-        with pytest.raises(RoundLost):
+        with pytest.raises(RoundLostError):
             host.resume(pending)
         assert len(server.calls) == 4
         nothing_is_left()
@@ -470,7 +471,7 @@ class TestLost:
         host = host_for(server := ScriptedServer(tool))
         pending = host.pending()
         host.answer(pending, plan="team")
-        with pytest.raises(RoundLost) as lost:
+        with pytest.raises(RoundLostError) as lost:
             host.resume(pending)
         assert "secret words" not in str(lost.value)
         assert Elicitation.objects.get().delivery == Delivery.ROUND_LOST
@@ -547,7 +548,7 @@ class TestRefusals:
             return ask(good=form("Which plan?", PLAN), bad=form("Other", schema))
 
         host = host_for(server := ScriptedServer(tool))
-        with pytest.raises(FormRefusal) as refused:
+        with pytest.raises(ElicitationRefusal) as refused:
             host.call()
         assert refused.value.code == code
         assert server.answers == [("decline", None)] * 2
@@ -563,7 +564,7 @@ class TestRefusals:
             policy.delete()
         else:
             ServerPolicy.objects.update(policy=chosen)
-        with pytest.raises(NotAllowed) as refused:
+        with pytest.raises(PolicyRefusal) as refused:
             host.call()
         assert refused.value.code == "not_allowed"
         assert "policies" in str(refused.value)
@@ -576,7 +577,7 @@ class TestRefusals:
 
         ServerPolicy.objects.update(policy="none")
         host = host_for(server := ScriptedServer(tool))
-        with pytest.raises(NotAllowed):
+        with pytest.raises(PolicyRefusal):
             host.call()
         assert server.answers == [("decline", None)]
 
@@ -587,7 +588,7 @@ class TestRefusals:
         pending = host.pending()
         host.answer(pending, plan="team")
         ServerPolicy.objects.update(policy="none")
-        with pytest.raises(NotAllowed):
+        with pytest.raises(PolicyRefusal):
             host.resume(pending)
         assert server.answers == [("decline", None)]
         assert Elicitation.objects.get().delivery == Delivery.DROPPED
@@ -614,7 +615,7 @@ class TestRefusals:
                 return {"resultType": "input_required", "inputRequests": {"k": "secret"}}
 
         host = host_for(Malformed(one_round))
-        with pytest.raises((FormRefusal, MCPError)) as refused:
+        with pytest.raises((ElicitationRefusal, MCPError)) as refused:
             host.call()
         assert "secret" not in str(refused.value)
 
@@ -625,7 +626,7 @@ class TestRefusals:
             return text("ok") if params.input_responses else ask("x" * 2000, k=form("?", PLAN))
 
         host = host_for(server := ScriptedServer(tool))
-        with pytest.raises(TooLarge):
+        with pytest.raises(TooLargeError):
             host.call()
         assert server.answers == [("decline", None)]
         nothing_is_left()
@@ -685,7 +686,7 @@ class TestRoundsWithoutPeople:
 
         monkeypatch.setattr(mcp_sdk.asyncio, "sleep", now)
         host = host_for(server := ScriptedServer(lambda params: ask("again")))
-        with pytest.raises(TooManyRounds):
+        with pytest.raises(TooManyRoundsError):
             host.call()
         assert len(server.calls) == mcp_sdk.MAX_PAUSES + 1
 
@@ -701,7 +702,7 @@ class TestRoundsWithoutPeople:
         host.answer(pending, plan="team")
         pending = host.pending(host.resume, pending)
         host.answer(pending, plan="team")
-        with pytest.raises(TooManyRounds):
+        with pytest.raises(TooManyRoundsError):
             host.resume(pending)
         assert [action for action, _ in server.answers] == ["accept", "accept", "decline"]
         nothing_is_left()
@@ -732,7 +733,7 @@ class TestRoundsWithoutPeople:
             return ListRootsResult(roots=[])
 
         host = host_for(ScriptedServer(tool))
-        with pytest.raises(InputNotSupported) as refused:
+        with pytest.raises(InputNotSupportedError) as refused:
             host.call()
         assert "sampling/createMessage" in str(refused.value)
         assert not Elicitation.objects.exists()
@@ -758,7 +759,7 @@ class TestLease:
         async def overtaken_claim(parked_call_id: Any) -> Any:
             monkeypatch.setattr(parking, "aclaim", claim)
             async with server.connect() as session:
-                with pytest.raises(FormElicitationPending) as pending:
+                with pytest.raises(ElicitationPending) as pending:
                     await mcp_sdk.resume(session, parked_call_id)
                 overtaken.append(pending.value)
             return await claim(parked_call_id)
@@ -774,7 +775,7 @@ class TestLease:
         pending = host.pending()
         host.answer(pending, plan="team")
         claimed = parking.claim(pending.parked_call_id)
-        with pytest.raises(CallInProgress):
+        with pytest.raises(CallInProgressError):
             host.resume(pending)
         assert StoredFormAnswer.objects.count() == 1
         parking.release(claimed)
@@ -811,7 +812,7 @@ class TestLease:
 
         first, second = async_to_sync(both)()
         assert said(first) == "done"
-        assert isinstance(second, CallInProgress)
+        assert isinstance(second, CallInProgressError)
         assert len(server.answers) == 1
 
 
@@ -850,7 +851,7 @@ def test_an_answer_is_in_no_log_record(
         host.resume(answered)
         lost = host.pending(arguments={"lose": True})
         host.answer(lost, note=canary)
-        with pytest.raises(RoundLost):
+        with pytest.raises(RoundLostError):
             host.resume(lost)
         declined = host.pending()
         inbox.decline(declined.elicitation_ids[0], by=user)
@@ -872,9 +873,9 @@ def test_an_answer_is_in_no_log_record(
 def test_names_that_no_row_can_hold_are_refused(host_for: HostFor) -> None:
     host = host_for(server := ScriptedServer(one_round))
     for options in ({"scope": ""}, {"scope": "a\x00b"}, {"call": "x" * 201}, {"scope": "\ud800"}):
-        with pytest.raises(InvalidName):
+        with pytest.raises(InvalidNameError):
             host.call(**options)
-    with pytest.raises(TooLarge):
+    with pytest.raises(TooLargeError):
         host.call(arguments={"n": float("nan")})
     assert server.calls == []
 
@@ -884,7 +885,7 @@ def test_a_respondent_who_is_not_in_the_database_is_refused(
     host_for: HostFor, nobody: Any
 ) -> None:
     host = host_for(server := ScriptedServer(one_round))
-    with pytest.raises(InvalidName, match="pass None where nobody can be asked"):
+    with pytest.raises(InvalidNameError, match="pass None where nobody can be asked"):
         host.call(respondent=nobody)
     assert server.calls == []
 

@@ -19,9 +19,9 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from elicitation import inbox
-from elicitation.core import FormElicitationPending, Schema
-from elicitation.handler import NotAllowed
-from elicitation.integrations.mcp_sdk import (
+from elicitation.calls.requests import PolicyRefusal
+from elicitation.core import ElicitationPending, SchemaRefusal
+from elicitation.mcp.client import (
     aclient_options,
     call_tool,
     elicitation_callback,
@@ -120,7 +120,7 @@ class Wire:
                     scope="chat",
                     respondent=user,
                 )
-            except FormElicitationPending as pending:
+            except ElicitationPending as pending:
                 await when_asked(act)
                 return await resume(client.session, pending.parked_call_id)
             except Exception as error:
@@ -289,7 +289,7 @@ def test_nor_where_the_policy_is_none(wire: Wire, policy: ServerPolicy) -> None:
     policy.policy = ServerPolicy.Policy.NONE
     policy.save()
     # What the server asks all the same is refused.
-    with suppress(mcp.MCPError, NotAllowed):
+    with suppress(mcp.MCPError, PolicyRefusal):
         wire.ask(nobody)
     assert not any("elicitation" in declared for declared in capabilities(wire))
     assert not Elicitation.objects.exists()
@@ -313,7 +313,7 @@ def test_what_mcp_does_not_have_is_refused(wire: Wire, swap: tuple[str, str]) ->
         (answer,) = wire.answers
         assert answer["code"] == mcp.types.INVALID_PARAMS
     else:
-        with pytest.raises(Schema, match="not one that MCP has"):
+        with pytest.raises(SchemaRefusal, match="not one that MCP has"):
             wire.ask(nobody, swap=swap)
         assert wire.answers == []
     assert not Elicitation.objects.exists()

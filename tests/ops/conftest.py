@@ -8,9 +8,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from elicitation import inbox, parking
+from elicitation import inbox
+from elicitation.calls import parking
+from elicitation.calls.requests import read_questions
 from elicitation.core import FormAnswer
-from elicitation.handler import read_questions
 from elicitation.models import Elicitation, ServerPolicy
 from elicitation.signals import elicitation_closed
 

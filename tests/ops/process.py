@@ -24,9 +24,11 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 from django.core.management import call_command
 
-from elicitation import handler, inbox, parking
-from elicitation.core import ElicitationError, FormAnswer, FormElicitationPending
-from elicitation.integrations.mcp_sdk import aclient_options, call_tool, resume
+from elicitation import inbox
+from elicitation.calls import parking
+from elicitation.calls import requests as handler
+from elicitation.core import ElicitationError, ElicitationPending, FormAnswer
+from elicitation.mcp.client import aclient_options, call_tool, resume
 from elicitation.models import ParkedCall
 from elicitation.signals import elicitation_closed
 
@@ -69,7 +71,7 @@ async def go_on(address: str, work: Callable[[Any], Any]) -> dict[str, Any]:
     async with mcp.Client(address, mode="2026-07-28", **options) as client:
         try:
             result = await work(client.session)
-        except FormElicitationPending as pending:
+        except ElicitationPending as pending:
             return {"pending": [str(key) for key in pending.elicitation_ids]}
         except ElicitationError as error:
             return {"error": error.code}

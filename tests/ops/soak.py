@@ -28,8 +28,8 @@ from django.contrib.auth.models import User  # noqa: E402
 from django.core.management import call_command  # noqa: E402
 
 from elicitation import inbox  # noqa: E402
-from elicitation.core import FormAnswer, FormElicitationPending  # noqa: E402
-from elicitation.integrations.mcp_sdk import CallInProgress, call_tool, resume  # noqa: E402
+from elicitation.core import ElicitationPending, FormAnswer  # noqa: E402
+from elicitation.mcp.client import CallInProgressError, call_tool, resume  # noqa: E402
 from elicitation.models import Elicitation, ParkedCall  # noqa: E402
 from elicitation.signals import elicitation_closed  # noqa: E402
 from tests.integration.scripted import ScriptedServer, accepted, ask, form, text  # noqa: E402
@@ -76,9 +76,9 @@ def connected(work: Any) -> Any:
         async with server.connect() as session:
             try:
                 await work(session)
-            except FormElicitationPending as pending:
+            except ElicitationPending as pending:
                 return pending.elicitation_ids
-            except CallInProgress:
+            except CallInProgressError:
                 counts["in progress"] += 1
             except ParkedCall.DoesNotExist:
                 counts["gone"] += 1
@@ -108,7 +108,7 @@ def work(respondent: User) -> None:
         name = {"name": FormAnswer(other_text=str(key))}
         try:
             inbox.answer(key, name, by=respondent)
-        except inbox.Closed:
+        except inbox.ElicitationClosedError:
             counts["too late"] += 1
         counts["answered"] += 1
         if chance < 0.4:

@@ -15,7 +15,9 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command, load_command_class
 from django.utils import timezone
 
-from elicitation import audit, inbox, parking
+from elicitation import inbox
+from elicitation.calls import parking
+from elicitation.inbox import audit
 from elicitation.models import Elicitation, StoredFormAnswer
 from tests import processes
 

@@ -16,8 +16,9 @@ from django.db.models.signals import pre_delete
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from elicitation import inbox, parking, store
-from elicitation.core import FormRefusal
+from elicitation import inbox, store
+from elicitation.calls import parking
+from elicitation.core import ElicitationRefusal
 from elicitation.models import Elicitation, ParkedCall, StoredFormAnswer
 
 from .conftest import ANSWER, age, answer, park
@@ -198,7 +199,7 @@ def test_a_call_that_another_process_takes_first_is_left_to_it(
     since = timezone.now() - timedelta(days=7)
 
     def in_progress(key: object) -> ParkedCall:
-        raise parking.CallInProgress
+        raise parking.CallInProgressError
 
     with monkeypatch.context() as patched:
         patched.setattr(parking, "claim", in_progress)
@@ -222,7 +223,7 @@ def test_a_question_that_cannot_be_read_any_more_expires_like_any_other(user: Us
     age(broken, expires_at=60)
     # A later version of this app may refuse what was fine when it was asked.
     Elicitation.objects.update(requested_schema='{"type": "array"}')
-    with pytest.raises(FormRefusal):
+    with pytest.raises(ElicitationRefusal):
         assert Elicitation.objects.get(pk=broken.pk).schema
     assert run() == f"elicitation_cleanup: {line(expired=1)}"
 

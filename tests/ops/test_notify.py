@@ -16,7 +16,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.mail import EmailMultiAlternatives
 from django.utils import translation
 
-from elicitation import inbox, notify
+from elicitation import inbox
+from elicitation.inbox import notify
 from elicitation.models import Elicitation
 from tests.asking import allow
 

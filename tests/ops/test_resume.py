@@ -18,7 +18,8 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connections
 from django.utils import timezone
 
-from elicitation import inbox, parking
+from elicitation import inbox
+from elicitation.calls import parking
 from elicitation.conf import settings as app_settings
 from elicitation.management.commands import elicitation_resume
 from elicitation.models import Elicitation, ParkedCall, StoredFormAnswer

@@ -22,7 +22,7 @@ from mcp.types import (
     JSONRPCResponse,
 )
 
-from elicitation.in_call import answer_in_call
+from elicitation.calls.in_call import answer_in_call
 from tests.host import SCOPE, SERVER
 
 if TYPE_CHECKING:

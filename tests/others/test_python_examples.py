@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from mcp.types import CallToolResult
 
-from elicitation.integrations.mcp_sdk import TooManyRounds
+from elicitation.mcp.client import TooManyRoundsError
 from tests.host import Host, no_roots, sample
 from tests.others.conftest import Answer, Driver, serving, texts
 
@@ -283,7 +283,7 @@ def test_a_tool_that_asks_without_end_is_given_up(
     examples: str, drive: Driver, settings: Any
 ) -> None:
     settings.ELICITATION_MAX_ROUNDS = 2
-    with pytest.raises(TooManyRounds):
+    with pytest.raises(TooManyRoundsError):
         drive(
             f"{examples}/everything",
             "test_input_required_result_capabilities",

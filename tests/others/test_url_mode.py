@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp import StdioServerParameters
 
-from elicitation.integrations.mcp_sdk import AddressDeclined
+from elicitation.mcp.client import URLDeclinedError
 from elicitation.models import Elicitation
 from tests.conformance.packages import EVERYTHING, node
 from tests.host import Host
@@ -111,5 +111,5 @@ def test_a_tool_whose_error_asks_for_an_address_ends_where_it_is_declined(
     examples: str, drive: Driver
 ) -> None:
     arguments = {"service_name": "git"}
-    with pytest.raises(AddressDeclined):
+    with pytest.raises(URLDeclinedError):
         drive(f"{examples}/snippet", "connect_service", arguments, does=[None], mode="legacy")

@@ -18,8 +18,8 @@ from django.utils import timezone
 
 from elicitation import store as store_module
 from elicitation.core import Accept, AnswerRefusal, Ask, Decline, StoredFormAnswers
-from elicitation.models import InvalidName, StoredFormAnswer
-from elicitation.store import DatabaseFormAnswerStore, OuterTransaction, in_transaction
+from elicitation.models import InvalidNameError, StoredFormAnswer
+from elicitation.store import DatabaseFormAnswerStore, OuterTransactionError, in_transaction
 from tests.store.conftest import elicitation, plan
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -184,15 +184,15 @@ def test_a_name_that_no_row_holds_is_refused_before_any_query(
     name: Any, django_assert_num_queries: Callable[[int], Any]
 ) -> None:
     with django_assert_num_queries(0):
-        with pytest.raises(InvalidName):
+        with pytest.raises(InvalidNameError):
             DatabaseFormAnswerStore(scope=name, call="c")
-        with pytest.raises(InvalidName):
+        with pytest.raises(InvalidNameError):
             DatabaseFormAnswerStore(scope="s", call=name)
         store = DatabaseFormAnswerStore(scope="s", call="c")
         for asked in (elicitation(server=name), elicitation(tool=name)):
-            with pytest.raises(InvalidName):
+            with pytest.raises(InvalidNameError):
                 store.take_form_answer(asked)
-            with pytest.raises(InvalidName):
+            with pytest.raises(InvalidNameError):
                 store.record_form_answer(asked, "decline", {})
 
 
@@ -201,7 +201,7 @@ def test_a_name_that_no_row_holds_is_refused_before_any_query(
 
 def test_a_take_inside_a_transaction_is_refused(store: DatabaseFormAnswerStore) -> None:
     store.record_form_answer(elicitation(), "accept", plan("team"))
-    with pytest.raises(OuterTransaction, match="ATOMIC_REQUESTS"), transaction.atomic():
+    with pytest.raises(OuterTransactionError, match="ATOMIC_REQUESTS"), transaction.atomic():
         store.take_form_answer(elicitation())
     assert store.take_form_answer(elicitation()) is not None
 

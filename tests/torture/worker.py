@@ -26,12 +26,12 @@ from django.test import Client
 from elicitation import inbox
 from elicitation.core import (
     ElicitationError,
+    ElicitationPending,
     FormAnswer,
     FormElicitation,
-    FormElicitationPending,
     parse_requested_schema,
 )
-from elicitation.integrations.mcp_sdk import call_tool
+from elicitation.mcp.client import call_tool
 from elicitation.models import Elicitation, ParkedCall, StoredFormAnswer
 from elicitation.store import DatabaseFormAnswerStore
 from tests.integration.scripted import ScriptedServer, ask, form, text
@@ -187,7 +187,7 @@ class Worker:
                         call=str(number),
                         respondent=respondent,
                     )
-                except FormElicitationPending:
+                except ElicitationPending:
                     return "pending"
                 except ElicitationError as error:
                     return error.code
@@ -275,7 +275,7 @@ class Worker:
         with self.noted(operation) as done:
             try:
                 work()
-            except inbox.Closed as closed:
+            except inbox.ElicitationClosedError as closed:
                 done(closed.code)
             else:
                 done("done")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from elicitation.integrations import mcp_sdk
+from elicitation.mcp import client as mcp_sdk
 from tests.integration.conftest import host_for, policy
 
 __all__ = ["host_for", "policy"]

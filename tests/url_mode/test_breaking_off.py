@@ -10,8 +10,10 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 
-from elicitation import handler, inbox, parking
-from elicitation.integrations import mcp_sdk
+from elicitation import inbox
+from elicitation.calls import parking
+from elicitation.calls import requests as handler
+from elicitation.mcp import client as mcp_sdk
 from elicitation.models import Elicitation, StoredFormAnswer
 from tests.integration.conftest import Host
 from tests.integration.scripted import PLAN, ScriptedServer, ask, form, said, text, url

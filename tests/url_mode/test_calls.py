@@ -24,22 +24,23 @@ from mcp.types import (
     ElicitResult,
 )
 
-from elicitation import inbox, parking
-from elicitation.core import Address, FormElicitationPending, Schema
-from elicitation.in_call import answer_in_call
-from elicitation.integrations import mcp_sdk
-from elicitation.integrations.mcp_sdk import (
-    AddressDeclined,
-    RoundLost,
+from elicitation import inbox
+from elicitation.calls import parking
+from elicitation.calls.in_call import answer_in_call
+from elicitation.core import ElicitationPending, SchemaRefusal, URLRefusal
+from elicitation.mcp import client as mcp_sdk
+from elicitation.mcp.client import (
+    RoundLostError,
+    URLDeclinedError,
     client_options,
     elicitation_callback,
 )
 from elicitation.models import (
-    AddressNotAllowed,
     Elicitation,
     ParkedCall,
     ServerPolicy,
     StoredFormAnswer,
+    URLPolicyRefusal,
 )
 from elicitation.signals import elicitation_closed
 from tests.integration.conftest import Host
@@ -83,7 +84,7 @@ class Site:
         return ask("state", k=url("Sign in.", self.address))
 
 
-def consent(pending: FormElicitationPending, user: User) -> Elicitation:
+def consent(pending: ElicitationPending, user: User) -> Elicitation:
     (key,) = pending.elicitation_ids
     return inbox.consent(key, by=user)
 
@@ -135,13 +136,13 @@ def test_without_consent_the_server_is_told_decline(
 def test_an_answer_is_no_consent_and_consent_no_answer(host_for: HostFor, user: User) -> None:
     host = host_for(ScriptedServer(opens()))
     address = host.pending()
-    with pytest.raises(inbox.WrongMode):
+    with pytest.raises(inbox.WrongModeError):
         inbox.answer(address.elicitation_ids[0], {}, by=user)
     host = host_for(ScriptedServer(lambda params: ask(k=form("Which plan?", PLAN))))
     plan = host.pending(scope="other")
-    with pytest.raises(inbox.WrongMode):
+    with pytest.raises(inbox.WrongModeError):
         inbox.consent(plan.elicitation_ids[0], by=user)
-    with pytest.raises(inbox.WrongMode):
+    with pytest.raises(inbox.WrongModeError):
         inbox.go_on(plan.elicitation_ids[0], by=user)
     assert not StoredFormAnswer.objects.exists()
 
@@ -226,7 +227,7 @@ def test_continue_wakes_the_host_by_the_signal(host_for: HostFor, user: User) ->
 def test_only_who_agreed_says_that_they_have_finished(
     host_for: HostFor, user: User, other_user: User, settings: Any
 ) -> None:
-    settings.ELICITATION_ACCESS = "elicitation.access.PermissionAccess"
+    settings.ELICITATION_ACCESS = "elicitation.inbox.access.PermissionAccess"
     other_user.is_superuser = True
     other_user.save()
     host = host_for(ScriptedServer(Site()))
@@ -234,9 +235,9 @@ def test_only_who_agreed_says_that_they_have_finished(
     consent(pending, user)
     inbox.go_on(pending.elicitation_ids[0], by=other_user)
     assert Elicitation.objects.get().continued_at is None
-    with pytest.raises(inbox.Closed):
+    with pytest.raises(inbox.ElicitationClosedError):
         inbox.decline(pending.elicitation_ids[0], by=other_user)
-    with pytest.raises(inbox.Closed):
+    with pytest.raises(inbox.ElicitationClosedError):
         inbox.consent(pending.elicitation_ids[0], by=other_user)
     inbox.go_on(pending.elicitation_ids[0], by=user)
     assert Elicitation.objects.get().continued_at is not None
@@ -285,7 +286,7 @@ def test_consent_cannot_be_taken_back_once_the_call_has_ended(
     pending = host.pending()
     consent(pending, user)
     host.resume(pending)
-    with pytest.raises(inbox.Closed):
+    with pytest.raises(inbox.ElicitationClosedError):
         inbox.decline(pending.elicitation_ids[0], by=user)
     inbox.go_on(pending.elicitation_ids[0], by=user)
     question = Elicitation.objects.get()
@@ -457,7 +458,7 @@ def test_a_server_that_refuses_the_retry_has_lost_the_round(host_for: HostFor, u
     host = host_for(ScriptedServer(tool))
     pending = host.pending()
     consent(pending, user)
-    with pytest.raises(RoundLost):
+    with pytest.raises(RoundLostError):
         host.resume(pending)
     nothing_is_left()
 
@@ -479,7 +480,7 @@ def test_addresses_are_shown_by_default(
 def test_an_address_that_the_policy_does_not_list_is_refused(host_for: HostFor) -> None:
     ServerPolicy.objects.update(allowed_domains="example.org\n*.example.net")
     host = host_for(server := ScriptedServer(opens()))
-    with pytest.raises(AddressNotAllowed) as refused:
+    with pytest.raises(URLPolicyRefusal) as refused:
         host.call()
     assert refused.value.code == "not_allowed"
     assert "does not list" in str(refused.value)
@@ -494,7 +495,7 @@ def test_an_address_that_the_policy_does_not_list_is_refused(host_for: HostFor) 
 )
 def test_an_address_that_cannot_be_shown_is_refused(host_for: HostFor, address: str) -> None:
     host = host_for(server := ScriptedServer(opens(address)))
-    with pytest.raises(Address) as refused:
+    with pytest.raises(URLRefusal) as refused:
         host.call()
     assert server.answers == [("decline", None)]
     assert SECRET not in str(refused.value)
@@ -519,12 +520,12 @@ def test_a_policy_taken_back_meanwhile_ends_the_consent(host_for: HostFor, user:
         ({"policy": "none"}, {"policy": "url"}),
     ):
         ServerPolicy.objects.update(**change)
-        with pytest.raises(AddressNotAllowed):
+        with pytest.raises(URLPolicyRefusal):
             consent(pending, user)
         ServerPolicy.objects.update(**undo)
     consent(pending, user)
     ServerPolicy.objects.update(allowed_domains="example.org")
-    with pytest.raises(AddressNotAllowed):
+    with pytest.raises(URLPolicyRefusal):
         host.resume(pending)
     assert server.answers == [("decline", None)]
     nothing_is_left()
@@ -552,7 +553,7 @@ def test_one_consent_serves_one_call(
         "address": {},
     }[other]
     if other == "respondent":
-        with pytest.raises(parking.AnotherRespondent):
+        with pytest.raises(parking.AnotherRespondentError):
             host.call(**changes)
     elif other == "address":
         ParkedCall.objects.update(received_at=timezone.now() - timedelta(hours=1))
@@ -613,7 +614,7 @@ def test_whoever_declines_an_address_ends_such_a_call(host_for: HostFor, user: U
     host = host_for(server := ScriptedServer(Required()))
     pending = host.pending()
     inbox.decline(pending.elicitation_ids[0], by=user)
-    with pytest.raises(AddressDeclined):
+    with pytest.raises(URLDeclinedError):
         host.resume(pending)
     assert len(server.calls) == 1
     assert Elicitation.objects.get().delivery == Delivery.DROPPED
@@ -622,7 +623,7 @@ def test_whoever_declines_an_address_ends_such_a_call(host_for: HostFor, user: U
 
 def test_such_an_error_is_told_to_an_agent_that_nobody_sits_at(host_for: HostFor) -> None:
     host = host_for(server := ScriptedServer(Required()))
-    with pytest.raises(AddressDeclined):
+    with pytest.raises(URLDeclinedError):
         host.call(respondent=None)
     assert len(server.calls) == 1
 
@@ -639,7 +640,7 @@ def test_such_an_error_is_told_to_an_agent_that_nobody_sits_at(host_for: HostFor
 )
 def test_such_an_error_that_says_nothing_is_refused(host_for: HostFor, data: Any) -> None:
     host = host_for(ScriptedServer(Required(**data)))
-    with pytest.raises(Schema) as refused:
+    with pytest.raises(SchemaRefusal) as refused:
         host.call()
     assert SECRET not in str(refused.value)
 
@@ -647,7 +648,7 @@ def test_such_an_error_that_says_nothing_is_refused(host_for: HostFor, data: Any
 def test_such_an_error_with_an_address_that_is_not_allowed_is_refused(host_for: HostFor) -> None:
     ServerPolicy.objects.update(allowed_domains="example.org")
     host = host_for(server := ScriptedServer(Required()))
-    with pytest.raises(AddressNotAllowed):
+    with pytest.raises(URLPolicyRefusal):
         host.call()
     assert len(server.calls) == 1
 
@@ -712,7 +713,7 @@ def test_a_server_of_that_revision_parks_its_call_too(policy: ServerPolicy, user
                 return await mcp_sdk.call_tool(
                     client.session, server="shop", tool="guarded", scope="chat", respondent=user
                 )
-            except FormElicitationPending as pending:
+            except ElicitationPending as pending:
                 return pending
 
     pending = async_to_sync(call)()

@@ -13,7 +13,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from elicitation import audit, inbox
+from elicitation import inbox
+from elicitation.inbox import audit
 from elicitation.models import Elicitation, ParkedCall, ServerPolicy
 from tests.asking import ask_to_open
 

@@ -17,9 +17,9 @@ from django.utils import timezone
 from django.views.debug import ExceptionReporter
 
 from elicitation import inbox
-from elicitation.core import Address, Schema
+from elicitation.core import SchemaRefusal, URLRefusal
+from elicitation.inbox.notify import send_email
 from elicitation.models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
-from elicitation.notify import send_email
 from tests.asking import allow, ask, ask_to_open, schema
 from tests.hostile import HOSTILE
 from tests.reading_html import Page
@@ -245,7 +245,7 @@ def test_the_link_is_gone_when_the_consent_has_expired(ada: Client, user: User) 
 def test_the_link_is_for_whoever_agreed(
     client: Client, user: User, other_user: User, settings: SettingsWrapper
 ) -> None:
-    settings.ELICITATION_ACCESS = "elicitation.access.PermissionAccess"
+    settings.ELICITATION_ACCESS = "elicitation.inbox.access.PermissionAccess"
     other_user.is_superuser = True
     other_user.save()
     question = ask_to_open(user, ADDRESS, parked=True)
@@ -332,7 +332,7 @@ def test_markup_in_an_address_stays_text(ada: Client, user: User) -> None:
 def test_a_hostile_message_stays_text(ada: Client, user: User, text: str) -> None:
     try:
         question = ask_to_open(user, message=f"{text}.")
-    except Schema:
+    except SchemaRefusal:
         # Refused as a whole: it holds control characters.
         return
     calm = ask_to_open(user, message="calm", call="call-2")
@@ -394,13 +394,13 @@ def test_an_error_report_has_nothing_of_the_address(
 
     question = ask_to_open(user, ADDRESS, parked=True)
     try:
-        monkeypatch.setattr("elicitation.views.render", fail)
+        monkeypatch.setattr("elicitation.pages.views.render", fail)
         assert ada.get(question.get_absolute_url()).status_code == 500
         monkeypatch.setattr("elicitation.inbox.record", fail)
         assert agree(ada, question).status_code == 500
         monkeypatch.undo()
         agree(ada, question)
-        monkeypatch.setattr("elicitation.views.render", fail)
+        monkeypatch.setattr("elicitation.pages.views.render", fail)
         assert ada.get(question.get_absolute_url()).status_code == 500
     finally:
         logging.getLogger("django.request").removeHandler(handler)
@@ -412,7 +412,7 @@ def test_an_error_report_has_nothing_of_the_address(
 
 def test_a_refusal_has_nothing_of_the_address_in_its_frames(settings: SettingsWrapper) -> None:
     settings.DEBUG = False
-    with pytest.raises(Address) as refused:
+    with pytest.raises(URLRefusal) as refused:
         ServerPolicy(server="shop").parse_url(f"https://{SECRET}@example.com/")
     reporter = ExceptionReporter(None, refused.type, refused.value, refused.tb, is_email=True)
     assert "user name or password" in reporter.get_traceback_html()

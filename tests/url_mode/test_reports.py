@@ -13,9 +13,9 @@ from django.views.debug import ExceptionReporter
 from mcp import MCPError
 from mcp.types import ListRootsRequest
 
-from elicitation.core import FormRefusal
-from elicitation.integrations.mcp_sdk import InputNotSupported, RoundLost
-from elicitation.models import Elicitation, ParkedCall, ServerPolicy, TooLarge
+from elicitation.core import ElicitationRefusal
+from elicitation.mcp.client import InputNotSupportedError, RoundLostError
+from elicitation.models import Elicitation, ParkedCall, ServerPolicy, TooLargeError
 from tests.asking import schema
 from tests.integration.conftest import Host
 from tests.integration.scripted import ScriptedServer, ask, form, url
@@ -73,10 +73,10 @@ def test_a_report_of_a_call_that_broke_has_nothing_of_the_address(
     model = {"no question": Elicitation, "no call": ParkedCall}.get(why, User)
     with (
         connection.execute_wrapper(NoInsert(model)),
-        pytest.raises((FormRefusal, TooLarge, OperationalError)) as caught,
+        pytest.raises((ElicitationRefusal, TooLargeError, OperationalError)) as caught,
     ):
         host_for(ScriptedServer(Asks(why))).call()
-    assert (caught.type is TooLarge) is (why == "too large")
+    assert (caught.type is TooLargeError) is (why == "too large")
     reporter = ExceptionReporter(None, caught.type, caught.value, caught.tb, is_email=True)
     for report in (reporter.get_traceback_html(), reporter.get_traceback_text()):
         assert caught.type.__name__ in report
@@ -112,7 +112,7 @@ def test_a_report_of_a_retry_that_failed_has_nothing_of_the_answers(
     host = host_for(ScriptedServer(Breaks(how)))
     pending = host.pending()
     host.answer(pending, word=ANSWER)
-    with pytest.raises((FormRefusal, RoundLost, InputNotSupported)) as caught:
+    with pytest.raises((ElicitationRefusal, RoundLostError, InputNotSupportedError)) as caught:
         host.resume(pending)
     reporter = ExceptionReporter(None, caught.type, caught.value, caught.tb, is_email=True)
     for report in (reporter.get_traceback_html(), reporter.get_traceback_text()):

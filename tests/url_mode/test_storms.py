@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from elicitation import inbox
-from elicitation.integrations import mcp_sdk
+from elicitation.mcp import client as mcp_sdk
 from elicitation.models import Elicitation
 from elicitation.signals import elicitation_closed
 from tests.integration.conftest import Host

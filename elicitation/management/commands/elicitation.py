@@ -16,14 +16,13 @@ from django.views.decorators.debug import sensitive_variables
 
 from elicitation import inbox
 from elicitation.conf import settings
-from elicitation.core import FormRefusal, YesNo
-from elicitation.forms import ElicitationForm, Question, form_class
-from elicitation.localised import moment_text, plain_digits
+from elicitation.core import ElicitationRefusal, YesNo
+from elicitation.core.untrusted import mixes_scripts
 from elicitation.management.terminal import ANSWER, Ended, Terminal
 from elicitation.models import Elicitation, ServerPolicy
-from elicitation.store import write_alias
-from elicitation.untrusted import mixes_scripts
-from elicitation.views import (
+from elicitation.pages.forms import ElicitationForm, Question, form_class
+from elicitation.pages.localised import moment_text, plain_digits
+from elicitation.pages.views import (
     HEADINGS,
     HEADINGS_OF_ADDRESSES,
     HEADINGS_OF_OTHERS,
@@ -32,6 +31,7 @@ from elicitation.views import (
     question_context,
     shown_name,
 )
+from elicitation.store import write_alias
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
@@ -96,7 +96,7 @@ class Command(BaseCommand):
                 gettext("Nothing was sent. The question still waits."),
                 returncode=130 if isinstance(error, KeyboardInterrupt) else 1,
             ) from None
-        except inbox.Closed as closed:
+        except inbox.ElicitationClosedError as closed:
             raise CommandError(_of(NOT_STORED, closed.code)) from None
         except Elicitation.DoesNotExist:
             raise CommandError(gettext("The question is gone. Nothing was stored.")) from None
@@ -214,7 +214,7 @@ class Command(BaseCommand):
         terminal, site_host = self.terminal, urlsplit(settings.BASE_URL).netloc
         try:
             url = policy.parse_url(elicitation.url, site_host=site_host)
-        except FormRefusal:
+        except ElicitationRefusal:
             raise CommandError(
                 gettext(
                     "The address is not shown: this site does not let the server ask for it any "

@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
-from elicitation import audit
+from elicitation.inbox import audit
 
 
 class Command(BaseCommand):

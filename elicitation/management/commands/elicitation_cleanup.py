@@ -11,7 +11,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from elicitation import inbox, parking
+from elicitation import inbox
+from elicitation.calls import parking
 from elicitation.conf import settings
 from elicitation.models import Elicitation, ParkedCall, StoredFormAnswer
 from elicitation.store import write_alias

@@ -26,12 +26,14 @@ from asgiref.sync import sync_to_async
 from django.db import Error as DatabaseProblem
 from django.utils import timezone
 
-from . import handler, inbox, parking
-from .conf import settings
-from .core import Accept, Decline, FormRefusal
-from .listening import Listener, between_requests, stop_if_cancelled
-from .models import Elicitation, ServerPolicy, StoredFormAnswer
-from .signals import elicitation_closed
+from .. import inbox
+from ..conf import settings
+from ..core import Accept, Decline, ElicitationRefusal
+from ..inbox.listening import Listener, between_requests, stop_if_cancelled
+from ..models import Elicitation, ServerPolicy, StoredFormAnswer
+from ..signals import elicitation_closed
+from . import parking
+from . import requests as handler
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
@@ -77,7 +79,7 @@ async def answer_in_call(
 
     Raises:
         asyncio.CancelledError: The request was cancelled; the question is withdrawn.
-        InvalidName: A name that no row can hold, or a respondent who has no row.
+        InvalidNameError: A name that no row can hold, or a respondent who has no row.
     """
     if respondent is None:
         return dict(DECLINE)
@@ -98,7 +100,7 @@ async def answer_in_call(
             tool=tool,
             policy=policy,
         )
-    except FormRefusal as refusal:
+    except ElicitationRefusal as refusal:
         logger.warning(
             "A question in the middle of a call was refused and declined",
             extra={"server": server, "tool": tool, "code": refusal.code},
@@ -149,7 +151,7 @@ async def _ask(call: parking.Call, question: inbox.Question, timeout: float) -> 
             with suppress(TimeoutError):
                 await asyncio.wait_for(closed.wait(), timeout)
             # Where the time is up this closes it; where somebody was quicker, it changes nothing.
-            with suppress(inbox.Closed):
+            with suppress(inbox.ElicitationClosedError):
                 await inbox.aexpire_now(key)
         except asyncio.CancelledError:
             # Nobody waits for the answer any more.
@@ -176,7 +178,7 @@ async def _withdraw(
     elicitation: Elicitation, call: parking.Call, question: inbox.Question
 ) -> None:
     # Answered in this very moment, it is closed; either way what was recorded is dropped.
-    with suppress(inbox.Closed):
+    with suppress(inbox.ElicitationClosedError):
         await inbox.awithdraw(elicitation.pk, reason="cancelled")
     await sync_to_async(handler.take_answers)(call.answers, [question])
     await parking.anote_deliveries({elicitation.pk: Delivery.DROPPED})
@@ -193,7 +195,7 @@ class _Waiters:
     def __init__(self) -> None:
         self.waiting: dict[uuid.UUID, tuple[asyncio.AbstractEventLoop, asyncio.Event]] = {}
         self.watchers: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
-        elicitation_closed.connect(self._on_signal, dispatch_uid="elicitation.in_call")
+        elicitation_closed.connect(self._on_signal, dispatch_uid="elicitation.calls.in_call")
 
     @contextmanager
     def waiting_for(self, elicitation_id: uuid.UUID) -> Iterator[asyncio.Event]:

@@ -17,12 +17,12 @@ from django.core.mail import EmailMultiAlternatives
 from django.template.loader import render_to_string
 from django.utils import timezone, translation
 
+from ..conf import settings
+from ..core.untrusted import one_line
+from ..inbox import log_fields
+from ..models import Elicitation, ServerPolicy
+from ..store import write_alias
 from . import access
-from .conf import settings
-from .inbox import log_fields
-from .models import Elicitation, ServerPolicy
-from .store import write_alias
-from .untrusted import one_line
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser

@@ -11,22 +11,22 @@ from typing import Any
 
 from django.views.decorators.debug import sensitive_variables
 
-from .conf import settings
-from .core import (
+from ..conf import settings
+from ..core import (
     NO_PROPERTIES_JSON,
     Accept,
     AnyElicitation,
     Decline,
+    ElicitationRefusal,
     FormAnswerAction,
     FormElicitation,
-    FormRefusal,
-    Schema,
+    SchemaRefusal,
     URLElicitation,
     parse_requested_schema,
 )
-from .inbox import Question
-from .models import ServerPolicy, StoredFormAnswer, TooLarge, encode_json
-from .store import DatabaseFormAnswerStore, count_identical
+from ..inbox import Question
+from ..models import ServerPolicy, StoredFormAnswer, TooLargeError, encode_json
+from ..store import DatabaseFormAnswerStore, count_identical
 
 #: The method of the requests that are put to a person.
 ELICITATION = "elicitation/create"
@@ -36,7 +36,7 @@ MAX_ELICITATIONS = 16
 MAX_EXACT = 2**53
 
 
-class NotAllowed(FormRefusal):
+class PolicyRefusal(ElicitationRefusal):
     """The operator's policy does not let this server ask this way."""
 
     def __init__(self, server: str, mode: str) -> None:
@@ -65,8 +65,8 @@ def read_questions(
         One question for each elicitation, in the server's order.
 
     Raises:
-        FormRefusal: The first elicitation that cannot be put to a person; ``NotAllowed`` where
-            it is the policy that forbids it.
+        ElicitationRefusal: The first elicitation that cannot be put to a person;
+            ``PolicyRefusal`` where it is the policy that forbids it.
     """
     elicitations = {
         key: request.get("params")
@@ -74,7 +74,7 @@ def read_questions(
         if request.get("method") == ELICITATION
     }
     if len(elicitations) > MAX_ELICITATIONS:
-        raise Schema(
+        raise SchemaRefusal(
             f"the round has {len(elicitations)} of them; at most {MAX_ELICITATIONS} are accepted"
         )
     asked = [
@@ -100,11 +100,11 @@ def _read(
     key: str, params: object, *, server: str, tool: str, policy: ServerPolicy
 ) -> tuple[AnyElicitation, str]:
     if not isinstance(params, Mapping):
-        raise Schema("the elicitation has no parameters")
+        raise SchemaRefusal("the elicitation has no parameters")
     mode = params.get("mode") or "form"
     if mode == "url":
         if not policy.allows_urls:
-            raise NotAllowed(server, "URL")
+            raise PolicyRefusal(server, "URL")
         asked = URLElicitation(
             server_name=server,
             tool_name=tool,
@@ -115,16 +115,16 @@ def _read(
         )
         return asked, NO_PROPERTIES_JSON
     if mode != "form":
-        raise Schema("its mode is neither form nor url")
+        raise SchemaRefusal("its mode is neither form nor url")
     if not policy.allows_forms:
-        raise NotAllowed(server, "form")
+        raise PolicyRefusal(server, "form")
     requested_schema = params.get("requestedSchema")
     if not isinstance(requested_schema, Mapping):
-        raise Schema("it has no requested schema")
+        raise SchemaRefusal("it has no requested schema")
     try:
         text = encode_json("requested schema", requested_schema, settings.MAX_CALL_BYTES)
-    except TooLarge:
-        raise Schema("its requested schema is too large, or is not JSON") from None
+    except TooLargeError:
+        raise SchemaRefusal("its requested schema is too large, or is not JSON") from None
     # Read from the text that is stored: what is asked now can be read again later.
     schema = parse_requested_schema(text, allow_confirmation=policy.allow_confirmation)
     elicitation = FormElicitation(
@@ -148,7 +148,7 @@ def take_answers(
     """Take the answers to all questions of a round, or none.
 
     Raises:
-        OuterTransaction: Called inside a transaction.
+        OuterTransactionError: Called inside a transaction.
         django.db.DatabaseError: The store cannot be read. The call stays parked: that is
             neither an answer nor a reason to ask again.
     """

@@ -24,13 +24,13 @@ from django.db import models
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 
-from . import inbox, store
-from .conf import settings
-from .core import ElicitationError, FormElicitationPending
-from .models import (
+from .. import inbox, store
+from ..conf import settings
+from ..core import ElicitationError, ElicitationPending
+from ..models import (
     MAX_LABEL_CHARS,
     Elicitation,
-    InvalidName,
+    InvalidNameError,
     ParkedCall,
     StoredFormAnswer,
     check_name,
@@ -47,7 +47,7 @@ Delivery = Elicitation.Delivery
 T = TypeVar("T")
 
 
-class CallInProgress(ElicitationError):
+class CallInProgressError(ElicitationError):
     """Another process is resuming this call just now."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class CallInProgress(ElicitationError):
         )
 
 
-class AnotherRespondent(ElicitationError):
+class AnotherRespondentError(ElicitationError):
     """The call waits for somebody else: the respondent is fixed when it starts."""
 
     def __init__(self) -> None:
@@ -78,8 +78,8 @@ class Call:
     of the host's, the arguments tell calls of one tool apart.
 
     Raises:
-        InvalidName: A name that no row can hold, or a respondent who has no row.
-        TooLarge: The arguments are no JSON, or too much of it.
+        InvalidNameError: A name that no row can hold, or a respondent who has no row.
+        TooLargeError: The arguments are no JSON, or too much of it.
     """
 
     scope: str
@@ -97,9 +97,11 @@ class Call:
         check_name("The call", self.id, blank=True)
         check_name("The scope label", self.scope_label, blank=True)
         if len(self.scope_label) > MAX_LABEL_CHARS:
-            raise InvalidName("The scope label", f"is longer than {MAX_LABEL_CHARS} characters")
+            raise InvalidNameError(
+                "The scope label", f"is longer than {MAX_LABEL_CHARS} characters"
+            )
         if self.respondent.pk is None:
-            raise InvalidName(
+            raise InvalidNameError(
                 "The respondent",
                 "must be a user who is in the database, not an anonymous or unsaved one; pass "
                 "None where nobody can be asked",
@@ -175,7 +177,7 @@ def find(call: Call) -> ParkedCall | None:
     """Return the row of this call, if it is parked.
 
     Raises:
-        AnotherRespondent: It waits for somebody else.
+        AnotherRespondentError: It waits for somebody else.
     """
     parked = (
         ParkedCall.objects.using(store.write_alias())
@@ -184,7 +186,7 @@ def find(call: Call) -> ParkedCall | None:
         .first()
     )
     if parked is not None and parked.respondent_id != call.respondent.pk:
-        raise AnotherRespondent
+        raise AnotherRespondentError
     return parked
 
 
@@ -214,14 +216,14 @@ def questions(elicitation_ids: Collection[uuid.UUID]) -> list[Elicitation]:
     return list(rows.order_by("asked_at", "number"))
 
 
-def pending(elicitations: Sequence[Elicitation]) -> FormElicitationPending:
+def pending(elicitations: Sequence[Elicitation]) -> ElicitationPending:
     """Return the exception that tells the host what its call waits for: at least one question.
 
     Of several questions it has the messages one after the other, the questions in one list,
     the first fingerprint and the earliest deadline.
     """
     asked = [elicitation.pending() for elicitation in elicitations]
-    return FormElicitationPending(
+    return ElicitationPending(
         server_name=asked[0].server_name,
         tool_name=asked[0].tool_name,
         message="\n\n".join(one.message for one in asked),
@@ -242,7 +244,7 @@ def claim(parked_call_id: uuid.UUID) -> ParkedCall:
         The call as it is now that nobody else goes on with it.
 
     Raises:
-        CallInProgress: Another process has it.
+        CallInProgressError: Another process has it.
         ParkedCall.DoesNotExist: It has finished.
     """
     now = timezone.now()
@@ -251,7 +253,7 @@ def claim(parked_call_id: uuid.UUID) -> ParkedCall:
     claimed = store.in_transaction(lambda: rows.unclaimed(now).update(claimed_until=until))
     parked = get(parked_call_id)
     if claimed != 1:
-        raise CallInProgress
+        raise CallInProgressError
     return parked
 
 
@@ -309,9 +311,9 @@ def park(
         The questions that wait for the person.
 
     Raises:
-        AnotherRespondent: Somebody else was asked meanwhile, by the same call.
-        CallInProgress: The caller's lease ran out, and another process has the call.
-        TooLarge: The round's requests or state have too many bytes.
+        AnotherRespondentError: Somebody else was asked meanwhile, by the same call.
+        CallInProgressError: The caller's lease ran out, and another process has the call.
+        TooLargeError: The round's requests or state have too many bytes.
     """
     alias = store.write_alias()
     row = ParkedCall(
@@ -339,9 +341,9 @@ def park(
         ParkedCall.objects.using(alias).bulk_create([row], ignore_conflicts=True)
         there = ParkedCall.objects.using(alias).select_for_update().get(pk=row.pk)
         if there.respondent_id != row.respondent_id:
-            raise AnotherRespondent
+            raise AnotherRespondentError
         if lease is not None and there.claimed_until != lease.claimed_until:
-            raise CallInProgress
+            raise CallInProgressError
         asked = Elicitation.objects.using(alias).of_call(row.pk).open().order_by("asked_at")
         if not resumed and (joined := list(asked)):
             return joined
@@ -482,7 +484,7 @@ def close_abandoned(since: datetime, *, limit: int = 100) -> int:
     for key in abandoned.unclaimed().values_list("pk", flat=True)[:limit]:
         try:
             parked = claim(key)
-        except (CallInProgress, ParkedCall.DoesNotExist):
+        except (CallInProgressError, ParkedCall.DoesNotExist):
             continue
         # Looked at again now that nobody else goes on with it: it may ask anew.
         if abandoned.filter(pk=key).exists():

@@ -14,8 +14,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Q, QuerySet
 from django.utils.module_loading import import_string
 
-from .conf import settings
-from .models import Elicitation, ElicitationQuerySet
+from ..conf import settings
+from ..models import Elicitation, ElicitationQuerySet
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
@@ -109,7 +109,7 @@ def _instance(path: str) -> RespondentAccess:
     if not (isinstance(found, type) and issubclass(found, RespondentAccess)):
         raise ImproperlyConfigured(
             "ELICITATION_ACCESS must be the path of a subclass of "
-            "elicitation.access.RespondentAccess."
+            "elicitation.inbox.access.RespondentAccess."
         )
     return found()
 

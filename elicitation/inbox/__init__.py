@@ -30,9 +30,8 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.views.decorators.debug import sensitive_variables
 
-from . import access
-from .conf import settings
-from .core import (
+from ..conf import settings
+from ..core import (
     AnswerRefusal,
     AnyElicitation,
     ElicitationError,
@@ -41,17 +40,18 @@ from .core import (
     URLElicitation,
     refuse_credentials,
 )
-from .listening import tell
-from .models import (
+from ..models import (
     Elicitation,
     ElicitationQuerySet,
-    InvalidName,
+    InvalidNameError,
     StoredFormAnswer,
     check_name,
     row_key,
 )
-from .signals import elicitation_asked, elicitation_closed
-from .store import DatabaseFormAnswerStore, in_transaction, record, write_alias
+from ..signals import elicitation_asked, elicitation_closed
+from ..store import DatabaseFormAnswerStore, in_transaction, record, write_alias
+from . import access
+from .listening import tell
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
@@ -70,7 +70,7 @@ TAKEN_BACK = "taken_back"
 LONGEST_PAUSE = timedelta(hours=1)
 
 
-class Closed(ElicitationError):
+class ElicitationClosedError(ElicitationError):
     """The question is closed, otherwise than was asked for now.
 
     ``code`` is its state, or ``replaced`` where the server asked something else meanwhile.
@@ -84,7 +84,7 @@ class Closed(ElicitationError):
         super().__init__(f"The question is closed: {code}.", code=code)
 
 
-class Replaced(Closed):
+class ElicitationReplacedError(ElicitationClosedError):
     """The form that was sent is not the one that waits now; nothing was stored."""
 
     def __init__(self, elicitation: Elicitation) -> None:
@@ -99,7 +99,7 @@ class AnswerRefusals(ElicitationError):
         super().__init__(f"Answers that do not fit: {len(self.errors)}.", code="answers")
 
 
-class WrongMode(ElicitationError):
+class WrongModeError(ElicitationError):
     """A form was to be consented to, or the consent to an address sent as a form's answer.
 
     Only ``consent`` consents: a program that answers confirmations without looking at what is
@@ -322,14 +322,15 @@ def answer(
 
     Raises:
         AnswerRefusals: An answer does not fit, or has the format of a credential.
-        Closed: It was answered otherwise, declined or withdrawn, or its time is up.
-        Replaced: The form is not the one that was asked.
-        WrongMode: It asks to open an address.
+        ElicitationClosedError: It was answered otherwise, declined or withdrawn, or its time is
+            up.
+        ElicitationReplacedError: The form is not the one that was asked.
+        WrongModeError: It asks to open an address.
         Elicitation.DoesNotExist: There is no such question for this person.
     """
     elicitation = _same(get(by, elicitation_id), fingerprint)
     if elicitation.is_url:
-        raise WrongMode(elicitation)
+        raise WrongModeError(elicitation)
     schema = elicitation.schema
     content, errors = schema.check_answers(answers)
     for name, given in answers.items():
@@ -341,7 +342,9 @@ def answer(
     if errors:
         # A closed question says that it is closed, whatever was typed.
         if not elicitation.is_open():
-            raise Closed(_expire(elicitation) if elicitation.is_expired() else elicitation)
+            raise ElicitationClosedError(
+                _expire(elicitation) if elicitation.is_expired() else elicitation
+            )
         raise AnswerRefusals(errors)
     digest = salted_hmac(
         "elicitation.answer",
@@ -372,16 +375,17 @@ def consent(
         fingerprint: That of the address the person saw, where the face knows it.
 
     Raises:
-        AddressNotAllowed: The server's policy does not list the address any more.
-        Address: Nor is it one that is put in front of anyone any more.
-        Closed: Somebody else agreed, or it was declined or withdrawn, or its time is up.
-        Replaced: The address is not the one that was asked.
-        WrongMode: It is a form.
+        URLPolicyRefusal: The server's policy does not list the address any more.
+        URLRefusal: Nor is it one that is put in front of anyone any more.
+        ElicitationClosedError: Somebody else agreed, or it was declined or withdrawn, or its time
+            is up.
+        ElicitationReplacedError: The address is not the one that was asked.
+        WrongModeError: It is a form.
         Elicitation.DoesNotExist: There is no such question for this person.
     """
     elicitation = _same(get(by, elicitation_id), fingerprint)
     if not elicitation.is_url:
-        raise WrongMode(elicitation)
+        raise WrongModeError(elicitation)
     if elicitation.is_open():
         # What the person sees next is the link: the policy of now decides.
         elicitation.server_policy.parse_url(elicitation.url)
@@ -411,12 +415,12 @@ def go_on(elicitation_id: uuid.UUID, *, by: AbstractBaseUser) -> Elicitation:
     call has ended meanwhile, or somebody else agreed, nothing happens.
 
     Raises:
-        WrongMode: It is a form.
+        WrongModeError: It is a form.
         Elicitation.DoesNotExist: There is no such question for this person.
     """
     elicitation = get(by, elicitation_id)
     if not elicitation.is_url:
-        raise WrongMode(elicitation)
+        raise WrongModeError(elicitation)
     if elicitation.closed_by_id == by.pk:
         _go_on(elicitation)
     return elicitation
@@ -437,7 +441,7 @@ def complete(server: str, url_id: str) -> int:
     """
     try:
         check_name("The elicitationId", url_id)
-    except InvalidName:
+    except InvalidNameError:
         return 0
     since = timezone.now() - settings.ANSWER_TTL
     rows = Elicitation.objects.using(write_alias()).filter(closed_at__gt=since, url_id=url_id)
@@ -482,7 +486,7 @@ def continued(elicitation_ids: Collection[uuid.UUID], since: datetime) -> dateti
 
 def _same(elicitation: Elicitation, fingerprint: str | None) -> Elicitation:
     if fingerprint is not None and fingerprint != elicitation.fingerprint:
-        raise Replaced(elicitation)
+        raise ElicitationReplacedError(elicitation)
     return elicitation
 
 
@@ -501,7 +505,7 @@ def _accept(
     # The same person: somebody else who may answer must not find out by guessing.
     same = closed.answer_digest == digest and closed.closed_by_id == by.pk
     if closed.state != State.ANSWERED or not same:
-        raise Closed(closed)
+        raise ElicitationClosedError(closed)
     return closed
 
 
@@ -513,14 +517,14 @@ def decline(
     Who agreed to open an address can still decline as long as the server asks for it.
 
     Raises:
-        Closed: It was answered or withdrawn, or its time is up.
+        ElicitationClosedError: It was answered or withdrawn, or its time is up.
         Elicitation.DoesNotExist: There is no such question for this person.
     """
     closed = _close(get(by, elicitation_id), State.DECLINED, by=by, via=via)
     if closed.is_url and closed.state == State.ANSWERED and closed.closed_by_id == by.pk:
         _take_back(closed, via=via)
     if closed.state != State.DECLINED:
-        raise Closed(closed)
+        raise ElicitationClosedError(closed)
     return closed
 
 
@@ -540,13 +544,13 @@ def withdraw(
         reason: A code for the audit, such as ``replaced``.
 
     Raises:
-        Closed: It is closed otherwise.
+        ElicitationClosedError: It is closed otherwise.
         Elicitation.DoesNotExist: There is no such question.
     """
     elicitation = Elicitation.objects.using(write_alias()).get(pk=elicitation_id)
     closed = _close(elicitation, State.WITHDRAWN, by=by, via=via, reason=reason)
     if closed.state != State.WITHDRAWN:
-        raise Closed(closed)
+        raise ElicitationClosedError(closed)
     return closed
 
 
@@ -566,13 +570,13 @@ def expire_now(
     """End the time to answer a question, before its deadline; again succeeds again.
 
     Raises:
-        Closed: It is closed otherwise.
+        ElicitationClosedError: It is closed otherwise.
         Elicitation.DoesNotExist: There is no such question.
     """
     elicitation = Elicitation.objects.using(write_alias()).get(pk=elicitation_id)
     closed = _close(elicitation, State.EXPIRED, by=by, via=via)
     if closed.state != State.EXPIRED:
-        raise Closed(closed)
+        raise ElicitationClosedError(closed)
     return closed
 
 

@@ -24,8 +24,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from .conf import settings as app_settings
-from .core import (
+from ..conf import settings as app_settings
+from ..core import (
     NO,
     YES,
     AnswerRefusal,
@@ -39,7 +39,8 @@ from .core import (
     YesNo,
     number_text,
 )
-from .core.text import FORMATS
+from ..core.text import FORMATS
+from ..core.untrusted import visible
 from .localised import (
     FORMAT_MESSAGES,
     is_number,
@@ -50,7 +51,6 @@ from .localised import (
     read_number,
     zones,
 )
-from .untrusted import visible
 
 PropertyT = TypeVar("PropertyT", bound=Property)
 
@@ -788,7 +788,7 @@ def form_class() -> type[ElicitationForm]:
     if not (isinstance(found, type) and issubclass(found, ElicitationForm)):
         raise ImproperlyConfigured(
             "ELICITATION_FORM_CLASS must be the path of a subclass of "
-            "elicitation.forms.ElicitationForm."
+            "elicitation.pages.forms.ElicitationForm."
         )
     return found
 

@@ -25,12 +25,12 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
-from . import inbox
-from .conf import settings as app_settings
-from .core import FormRefusal
+from .. import inbox
+from ..conf import settings as app_settings
+from ..core import ElicitationRefusal
+from ..core.untrusted import mixes_scripts, one_line, speaks_of_secrets
+from ..models import Elicitation, ServerPolicy
 from .forms import ElicitationForm, form_class
-from .models import Elicitation, ServerPolicy
-from .untrusted import mixes_scripts, one_line, speaks_of_secrets
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
@@ -87,7 +87,7 @@ STATE_NAMES: dict[str, Promise] = {
     State.WITHDRAWN: _("Withdrawn"),
 }
 
-#: Why what was sent now was not stored, by the code of ``inbox.Closed``.
+#: Why what was sent now was not stored, by the code of ``inbox.ElicitationClosedError``.
 NOT_STORED: dict[str, Promise] = {
     "answered": _("The question was already answered. What you sent now was not stored."),
     "declined": _("The question was already declined. What you sent now was not stored."),
@@ -140,7 +140,7 @@ def page(
                 return _with_headers((signed_out or _signed_out)(request))
             try:
                 response = cast(HttpResponse, checked(request, *args, **kwargs))
-            except (Elicitation.DoesNotExist, inbox.WrongMode):
+            except (Elicitation.DoesNotExist, inbox.WrongModeError):
                 response = render(request, "elicitation/not_found.html", status=404)
             return _with_headers(response)
 
@@ -231,9 +231,9 @@ def consent(request: HttpRequest, elicitation_id: str) -> HttpResponse:
     policy = elicitation.server_policy
     try:
         inbox.consent(elicitation.pk, by=user, fingerprint=request.POST.get("fingerprint", ""))
-    except inbox.Closed as closed:
+    except inbox.ElicitationClosedError as closed:
         return _closed(request, closed.elicitation, policy, code=closed.code)
-    except FormRefusal:
+    except ElicitationRefusal:
         return _address(request, elicitation, policy, status=409)
     return redirect(elicitation)
 
@@ -254,7 +254,7 @@ def decline(request: HttpRequest, elicitation_id: str) -> HttpResponse:
     elicitation = inbox.get(user, elicitation_id)
     try:
         inbox.decline(elicitation.pk, by=user)
-    except inbox.Closed as closed:
+    except inbox.ElicitationClosedError as closed:
         policy = elicitation.server_policy
         return _closed(request, closed.elicitation, policy, code=closed.code)
     return redirect(_next(request) or elicitation)
@@ -286,7 +286,7 @@ def _submit(request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy
             )
         except inbox.AnswerRefusals as refusals:
             form.refuse(refusals.errors)
-        except inbox.Closed as closed:
+        except inbox.ElicitationClosedError as closed:
             return _closed(request, closed.elicitation, policy, code=closed.code)
         else:
             return redirect(_next(request) or elicitation)
@@ -315,7 +315,7 @@ def _address(
     url = None
     if is_open or lasts:
         # An operator may have changed the policy since it was asked.
-        with suppress(FormRefusal):
+        with suppress(ElicitationRefusal):
             url = policy.parse_url(elicitation.url, site_host=request.get_host())
     context: dict[str, Any] = {
         "elicitation": elicitation,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from asgiref.sync import sync_to_async
 from mcp.types import ElicitRequestParams, ElicitResult
 
-from ..in_call import answer_in_call
+from ..calls.in_call import answer_in_call
 from ..models import ServerPolicy
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def elicitation_callback(
 
     It is what the SDK's clients take, of ``mcp`` 2.x (``mcp.Client``) and 1.x
     (``mcp.ClientSession``), and every framework that hands it on to them. The arguments are
-    those of ``elicitation.in_call.answer_in_call``.
+    those of ``elicitation.calls.in_call.answer_in_call``.
     """
 
     async def answer(context: Any, params: ElicitRequestParams) -> ElicitResult:

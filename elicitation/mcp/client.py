@@ -44,31 +44,33 @@ from mcp.types import (
 )
 from pydantic import ValidationError
 
-from .. import handler, inbox, parking
+from .. import inbox
+from ..calls import parking
+from ..calls import requests as handler
+from ..calls.parking import AnotherRespondentError, Call, CallInProgressError, Round
 from ..conf import settings
 from ..core import (
     Accept,
     Decline,
     ElicitationError,
-    FormElicitationPending,
-    FormRefusal,
-    Schema,
+    ElicitationPending,
+    ElicitationRefusal,
+    SchemaRefusal,
     URLElicitation,
 )
-from ..models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer, TooLarge
-from ..parking import AnotherRespondent, Call, CallInProgress, Round
+from ..models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer, TooLargeError
 from .callbacks import elicitation_callback
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
 
 __all__ = [
-    "AddressDeclined",
-    "AnotherRespondent",
-    "CallInProgress",
-    "InputNotSupported",
-    "RoundLost",
-    "TooManyRounds",
+    "AnotherRespondentError",
+    "CallInProgressError",
+    "InputNotSupportedError",
+    "RoundLostError",
+    "TooManyRoundsError",
+    "URLDeclinedError",
     "aclient_options",
     "call_tool",
     "client_options",
@@ -94,7 +96,7 @@ FIRST_WAIT, LONGEST_WAIT, MAX_WAITS = 0.5, 4.0, 5
 INVALID_STATE = "invalid_request_state"
 
 
-class RoundLost(ElicitationError):
+class RoundLostError(ElicitationError):
     """The answers were sent, or may have been, and the call did not go on.
 
     They are gone and nothing is sent again: the next call asks afresh. ``reason`` is a code.
@@ -110,7 +112,7 @@ class RoundLost(ElicitationError):
         )
 
 
-class InputNotSupported(ElicitationError):
+class InputNotSupportedError(ElicitationError):
     """The server asks for something that this host does not provide."""
 
     def __init__(self, server: str, method: str) -> None:
@@ -123,7 +125,7 @@ class InputNotSupported(ElicitationError):
         )
 
 
-class AddressDeclined(ElicitationError):
+class URLDeclinedError(ElicitationError):
     """The server runs the tool only once a person has opened an address, and nobody agreed to.
 
     Where it said so by an error (``URLElicitationRequiredError``), there is no way to tell it.
@@ -137,7 +139,7 @@ class AddressDeclined(ElicitationError):
         )
 
 
-class TooManyRounds(ElicitationError):
+class TooManyRoundsError(ElicitationError):
     """The server goes on asking after its last questions were declined."""
 
     def __init__(self, server: str, tool: str) -> None:
@@ -183,17 +185,17 @@ async def call_tool(
         The tool's result, an ``isError`` result included.
 
     Raises:
-        FormElicitationPending: The call is parked until people have answered.
-        FormRefusal: The server asks what cannot be put to a person. It was told ``decline``;
-            where it ran the tool all the same, ``result`` has what that returned.
-        RoundLost: The server was answered and did not go on.
-        CallInProgress: Another process is resuming this call.
+        ElicitationPending: The call is parked until people have answered.
+        ElicitationRefusal: The server asks what cannot be put to a person. It was told
+            ``decline``; where it ran the tool all the same, ``result`` has what that returned.
+        RoundLostError: The server was answered and did not go on.
+        CallInProgressError: Another process is resuming this call.
         ParkedCall.DoesNotExist: Another process has finished it just now.
-        AnotherRespondent: The call waits for somebody else.
-        InputNotSupported: The server asks for sampling or roots, and there are none.
-        AddressDeclined: The server wants an address to be opened first, and nobody agreed to.
-        TooManyRounds: The server asks without end.
-        InvalidName, TooLarge: A name, the respondent or the arguments cannot be stored.
+        AnotherRespondentError: The call waits for somebody else.
+        InputNotSupportedError: The server asks for sampling or roots, and there are none.
+        URLDeclinedError: The server wants an address to be opened first, and nobody agreed to.
+        TooManyRoundsError: The server asks without end.
+        InvalidNameError, TooLargeError: A name, the respondent or the arguments cannot be stored.
         MCPError: The server refused the first call.
     """
     if respondent is None:
@@ -226,8 +228,8 @@ async def resume(
 
     Raises:
         ParkedCall.DoesNotExist: The call has finished.
-        FormElicitationPending, FormRefusal, RoundLost, CallInProgress, InputNotSupported,
-        AddressDeclined, TooManyRounds, MCPError: As ``call_tool``.
+        ElicitationPending, ElicitationRefusal, RoundLostError, CallInProgressError,
+        InputNotSupportedError, URLDeclinedError, TooManyRoundsError, MCPError: As ``call_tool``.
     """
     return await _go_on(session, await parking.aget(parked_call_id), sampling, roots)
 
@@ -317,7 +319,7 @@ async def _claimed(parked_call_id: uuid.UUID) -> AsyncIterator[ParkedCall]:
     claiming = asyncio.ensure_future(parking.aclaim(parked_call_id))
 
     async def give_back() -> None:
-        with suppress(CallInProgress, ParkedCall.DoesNotExist):
+        with suppress(CallInProgressError, ParkedCall.DoesNotExist):
             await parking.arelease(await claiming)
 
     try:
@@ -409,12 +411,12 @@ class _Run:
         try:
             while isinstance(reply, Round):
                 reply = await (self._answer(reply) if reply.requests else self._wait(reply))
-        except FormElicitationPending:
+        except ElicitationPending:
             raise
         except BaseException as error:
             await self._recorded(self._break_off(error))
             if self.sent and isinstance(error, Exception) and not _is_ours(error):
-                raise RoundLost(self.server, self.tool, "broken off") from error
+                raise RoundLostError(self.server, self.tool, "broken off") from error
             raise
         if reply.is_error:
             self.deliveries = dict.fromkeys(self.deliveries, Delivery.SERVER_ERROR)
@@ -436,7 +438,12 @@ class _Run:
         if self.call is None:
             return
         over = self.sent or isinstance(
-            error, AddressDeclined | FormRefusal | RoundLost | TooLarge | TooManyRounds
+            error,
+            URLDeclinedError
+            | ElicitationRefusal
+            | RoundLostError
+            | TooLargeError
+            | TooManyRoundsError,
         )
         if self.lease is not None:
             ours = await parking.arenew(self.lease)
@@ -460,7 +467,7 @@ class _Run:
         """Answer a round as a whole, or park the call in it."""
         self._check_supported(round)
         if self.answered > settings.MAX_ROUNDS:
-            raise TooManyRounds(self.server, self.tool)
+            raise TooManyRoundsError(self.server, self.tool)
         if self.call is None:
             return await self._decline(round)
         policy = await sync_to_async(ServerPolicy.objects.for_server)(self.server)
@@ -468,7 +475,7 @@ class _Run:
             questions = handler.read_questions(
                 round.requests, server=self.server, tool=self.tool, policy=policy
             )
-        except FormRefusal as refusal:
+        except ElicitationRefusal as refusal:
             refusal.result = await self._refuse(round)
             raise
         again = self._asked_again(questions)
@@ -480,7 +487,7 @@ class _Run:
         # Before the take: whatever goes wrong in the host's own callables loses no answer.
         others = await self._fulfil(round)
         if self.lease is not None and not await parking.arenew(self.lease):
-            raise CallInProgress
+            raise CallInProgressError
         taken = await self._take(missing)
         if taken is None:
             return await self._park(round, questions)
@@ -488,7 +495,7 @@ class _Run:
         sent = [self.in_hand.pop(self._key(question)) for question in questions]
         if round.plain and any(_is_decline(answer) for answer in sent):
             self._note(sent, Delivery.DROPPED)
-            raise AddressDeclined(self.server, self.tool)
+            raise URLDeclinedError(self.server, self.tool)
         self.consents = {
             answer.pk: answer
             for answer, question in zip(sent, questions, strict=True)
@@ -527,7 +534,7 @@ class _Run:
         server, says that they have finished.
 
         Raises:
-            FormElicitationPending: It stays parked.
+            ElicitationPending: It stays parked.
         """
         assert self.call is not None
         # No person was asked anything: it is the same round.
@@ -549,9 +556,9 @@ class _Run:
     async def _decline(self, round: Round) -> CallToolResult | Round:
         """Answer a round that is put to nobody: the call is unattended, or asked too often."""
         if self.declined == (settings.MAX_ROUNDS if self.call is None else 1):
-            raise TooManyRounds(self.server, self.tool)
+            raise TooManyRoundsError(self.server, self.tool)
         if round.plain:
-            raise AddressDeclined(self.server, self.tool)
+            raise URLDeclinedError(self.server, self.tool)
         self.declined += 1
         logger.warning(
             "Nobody is asked: the call is unattended, or has asked too often; declining",
@@ -601,7 +608,7 @@ class _Run:
                 unsent=list(self.in_hand.values()),
                 started_afresh=self.started_afresh,
             )
-        except TooLarge:
+        except TooLargeError:
             await self._refuse(round)
             raise
         self.in_hand = {}
@@ -642,9 +649,9 @@ class _Run:
                 extra={"server": self.server, "tool": self.tool, "error": type(error).__name__},
             )
             if isinstance(error, MCPError):
-                raise RoundLost(self.server, self.tool, f"error {error.code}") from error
-            if isinstance(error, FormRefusal):
-                raise RoundLost(self.server, self.tool, "no valid reply") from None
+                raise RoundLostError(self.server, self.tool, f"error {error.code}") from error
+            if isinstance(error, ElicitationRefusal):
+                raise RoundLostError(self.server, self.tool, "no valid reply") from None
             raise
         # A consent can be told twice, so that the call can go on from the stored round.
         self.sent = self.sent or not only_consents
@@ -674,7 +681,7 @@ class _Run:
     async def _wait(self, round: Round) -> CallToolResult | Round:
         """Call again after a pause, for a server that sent a state and asks nothing."""
         if self.pauses == MAX_PAUSES:
-            raise TooManyRounds(self.server, self.tool)
+            raise TooManyRoundsError(self.server, self.tool)
         await asyncio.sleep(min(FIRST_PAUSE * 2**self.pauses, LONGEST_PAUSE))
         self.pauses += 1
         return await self._send(round.number, round)
@@ -706,7 +713,7 @@ class _Run:
 
         Raises:
             MCPError: The server refused, or the connection broke.
-            Schema: The reply is no reply that MCP has.
+            SchemaRefusal: The reply is no reply that MCP has.
         """
         received_at = timezone.now()
         if round is not None and round.plain:
@@ -722,7 +729,7 @@ class _Run:
             )
         except ValidationError:
             # Its text quotes what the server sent.
-            raise Schema("the server's reply is not one that MCP has") from None
+            raise SchemaRefusal("the server's reply is not one that MCP has") from None
         except Exception as error:
             if isinstance(error, MCPError) and error.code == URL_ELICITATION_REQUIRED:
                 return _required_round(error, number, received_at)
@@ -748,7 +755,7 @@ class _Run:
         provided |= {ROOTS} if self.roots else set()
         for request in round.requests.values():
             if request["method"] not in provided:
-                raise InputNotSupported(self.server, request["method"])
+                raise InputNotSupportedError(self.server, request["method"])
 
     async def _fulfil(self, round: Round) -> dict[str, InputResponse]:
         """Answer what is not asked of a person, through the host's callables."""
@@ -781,7 +788,7 @@ def _required_round(error: MCPError, number: int, received_at: datetime) -> Roun
     the same request can succeed.
 
     Raises:
-        Schema: It does not say which.
+        SchemaRefusal: It does not say which.
     """
     data = error.data if isinstance(error.data, Mapping) else {}
     elicitations = data.get("elicitations")
@@ -790,7 +797,9 @@ def _required_round(error: MCPError, number: int, received_at: datetime) -> Roun
         and elicitations
         and all(isinstance(one, Mapping) and one.get("mode") == "url" for one in elicitations)
     ):
-        raise Schema("the server wants addresses to be opened and does not say which") from None
+        raise SchemaRefusal(
+            "the server wants addresses to be opened and does not say which"
+        ) from None
     return Round(
         number=number,
         requests={
@@ -832,7 +841,7 @@ def _is_refusal(error: BaseException) -> bool:
     """Whether the server replied, and not what it should; else the call broke off."""
     if isinstance(error, MCPError):
         return error.code not in (CONNECTION_CLOSED, REQUEST_TIMEOUT)
-    return isinstance(error, FormRefusal)
+    return isinstance(error, ElicitationRefusal)
 
 
 def _is_unread(error: BaseException) -> bool:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from .core import names_a_credential
-from .core.text import see_through
+from .credentials import names_a_credential
+from .text import see_through
 
 #: Longest name of a server that a page shows, in characters.
 MAX_NAME_CHARS = 64

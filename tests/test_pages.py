@@ -1084,7 +1084,10 @@ class TestTemplates:
         used = set()
         for sheet in self.FOLDER.glob("static/**/*.css"):
             used |= set(re.findall(r"\.(elicitation[a-z-]*)", sheet.read_text(encoding="utf-8")))
-        for source in [*self.FOLDER.glob("templates/**/*.html"), self.FOLDER / "forms.py"]:
+        for source in [
+            *self.FOLDER.glob("templates/**/*.html"),
+            self.FOLDER / "pages" / "forms.py",
+        ]:
             for classes in re.findall(r'class"?[=:] ?"([^"]*)"', source.read_text("utf-8")):
                 # Where the state of a question follows, the class is in the style sheet or below.
                 used |= set(re.findall(r"elicitation(?:-[a-z]+)*(?![\w-])", classes))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models, router
+from django.db.models.functions import Now
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -40,6 +41,8 @@ from .core import (
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
+    from django.db.backends.base.base import BaseDatabaseWrapper
+    from django.db.models.sql.compiler import SQLCompiler
 
 #: Longest server and tool name, request key, scope and call id, in characters.
 MAX_NAME_CHARS = 200
@@ -318,6 +321,19 @@ def _looks_like(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold().strip()
 
 
+class DatabaseNow(Now):
+    """The moment by the clock of the database, in UTC as Django stores moments.
+
+    ``Now`` is the session's local time on MariaDB and MySQL.
+    """
+
+    def as_mysql(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any
+    ) -> tuple[str, tuple[Any, ...]]:
+        sql, params = self.as_sql(compiler, connection, template="UTC_TIMESTAMP(6)", **context)
+        return sql, tuple(params)
+
+
 class ElicitationQuerySet(models.QuerySet["Elicitation"]):
     """Look-ups of questions, as nouns that chain."""
 
@@ -361,7 +377,7 @@ class ElicitationQuerySet(models.QuerySet["Elicitation"]):
             self.undelivered()
             .filter(resume_at__lte=now)
             .exclude(models.Exists(asked))
-            .exclude(models.Exists(calls.filter(claimed_until__gt=now)))
+            .exclude(models.Exists(calls.leased()))
             .annotate(is_parked=models.Exists(calls))
             .order_by("resume_at", "id")
         )
@@ -615,11 +631,13 @@ class Elicitation(models.Model):
 class ParkedCallQuerySet(models.QuerySet["ParkedCall"]):
     """Look-ups of calls that wait between rounds."""
 
-    def unclaimed(self, now: datetime | None = None) -> ParkedCallQuerySet:
-        """Calls that no process is resuming at ``now``."""
-        return self.filter(
-            models.Q(claimed_until=None) | models.Q(claimed_until__lte=now or timezone.now())
-        )
+    def unleased(self) -> ParkedCallQuerySet:
+        """Calls that no process is resuming now, by the clock of the database."""
+        return self.filter(models.Q(lease=None) | models.Q(leased_until__lte=DatabaseNow()))
+
+    def leased(self) -> ParkedCallQuerySet:
+        """Calls that a process is resuming now, by the clock of the database."""
+        return self.filter(lease__isnull=False, leased_until__gt=DatabaseNow())
 
     def abandoned(self, since: datetime) -> ParkedCallQuerySet:
         """Calls that have waited for nobody since ``since`` but for a host to go on."""
@@ -658,12 +676,15 @@ class ParkedCall(models.Model):
     received_at = models.DateTimeField(_("round received"))
     #: Whether the round came as an error, so that its retry is a plain call.
     plain = models.BooleanField(default=False, editable=False)
-    #: Until when it belongs to the process that resumes it; the moment itself is its token.
-    claimed_until = models.DateTimeField(_("being resumed until"), null=True)
+    #: Stands for the process that is resuming it, until the moment below.
+    lease = models.UUIDField(null=True, editable=False)
+    #: By the clock of the database: the clocks of two hosts may differ.
+    leased_until = models.DateTimeField(_("being resumed until"), null=True)
     #: How often it was parked with a new question: what ``MAX_ROUNDS`` bounds.
     asked = models.PositiveSmallIntegerField(_("times asked"), default=0)
-    #: Whether its server refused a state unread once; a second time the round is lost.
-    started_afresh = models.BooleanField(default=False, editable=False)
+    #: The rounds after which the call was made afresh, because the server had not read the
+    #: state, as a JSON list of numbers: once for each round.
+    fresh_after = models.TextField(default="[]", editable=False)
 
     objects = ParkedCallQuerySet.as_manager()
 
@@ -715,6 +736,8 @@ class StoredFormAnswer(models.Model):
     tool = models.CharField(_("tool"), max_length=MAX_NAME_CHARS)
     fingerprint = models.CharField(_("fingerprint"), max_length=64)
     number = models.PositiveSmallIntegerField(_("number among identical ones"), default=0)
+    #: The round in which it was asked; 0 where a host recorded it by itself.
+    round = models.PositiveSmallIntegerField(default=0, editable=False)
     #: The question it answers; none where a host recorded it by itself.
     elicitation_id = models.UUIDField(null=True, editable=False)
     respondent = models.ForeignKey(
@@ -728,6 +751,9 @@ class StoredFormAnswer(models.Model):
     answers_json = models.TextField(editable=False)
     recorded_at = models.DateTimeField(_("recorded"))
     expires_at = models.DateTimeField(_("usable until"), db_index=True)
+
+    #: What was found to fit when the answer was taken; no column.
+    content: Mapping[str, Any] | None = None
 
     objects = StoredFormAnswerQuerySet.as_manager()
 

@@ -18,17 +18,14 @@ import random
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from asgiref.sync import sync_to_async
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, connections, models, router, transaction
-from django.db.models.deletion import Collector
 from django.utils import timezone
 
 from .conf import settings
@@ -132,13 +129,13 @@ def in_transaction(
             except RuntimeError:
                 raise OuterTransactionError from None
             if redoable:
-                _do_not_wait_for_the_disk(connections[alias])
+                _set_async_commit(connections[alias])
             return function()
 
-    return _tried_again(work, alias)
+    return retry_on_conflict(work, alias)
 
 
-def _tried_again(work: Callable[[], T], alias: str) -> T:
+def retry_on_conflict(work: Callable[[], T], alias: str) -> T:
     """Do the work, again where the database reports a passing conflict, but outermost only."""
     outermost = not connections[alias].in_atomic_block
     attempt = 1
@@ -157,7 +154,7 @@ def _tried_again(work: Callable[[], T], alias: str) -> T:
             attempt += 1
 
 
-def _do_not_wait_for_the_disk(connection: BaseDatabaseWrapper) -> None:
+def _set_async_commit(connection: BaseDatabaseWrapper) -> None:
     """Let this transaction's commit return before it is on the disk, unless it is part of another.
 
     A later commit that waits brings it to the disk as well: nothing that was built on it, such
@@ -173,71 +170,6 @@ def _check_that_it_commits(alias: str) -> None:
         raise ImproperlyConfigured(
             f"DATABASES[{alias!r}] has AUTOCOMMIT off: nothing that elicitation records would "
             "be committed. Remove that setting."
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Statements:
-    """The statements on the table of answers, in SQL.
-
-    The ORM would write the same ones anew for every take and every record, and writing them
-    costs more than all the rest (``docs/performance.md``).
-    """
-
-    peek: str
-    lock: str
-    delete: str
-    upsert: str
-    #: What has to be done to the values of some columns, by position.
-    converters: tuple[tuple[int, Any, Any], ...]
-
-    def rows(
-        self, found: Iterable[Sequence[Any]], connection: BaseDatabaseWrapper
-    ) -> Iterator[StoredFormAnswer]:
-        """Return what ``lock`` found as rows of the model."""
-        names = [field.attname for field in StoredFormAnswer._meta.concrete_fields]
-        for columns in found:
-            values = list(columns)
-            for position, convert, expression in self.converters:
-                values[position] = convert(values[position], expression, connection)
-            yield StoredFormAnswer.from_db(connection.alias, names, values)
-
-    @classmethod
-    @lru_cache(maxsize=128)
-    def of(cls, alias: str, count: int) -> Self:
-        """Return the statements for so many keys, or rows."""
-        connection = connections[alias]
-        quote = connection.ops.quote_name
-        table, key = quote(StoredFormAnswer._meta.db_table), quote("id")
-        columns = [quote(str(field.column)) for field in StoredFormAnswer._meta.concrete_fields]
-        names = ", ".join(columns)
-        where = f"FROM {table} WHERE {key} IN ({', '.join(['%s'] * count)})"
-        lock = f"SELECT {names} {where} ORDER BY {key}"
-        if connection.features.has_select_for_update:
-            lock += f" {connection.ops.for_update_sql()}"
-        # PostgreSQL and SQLite want to be told which key conflicts, MariaDB cannot be.
-        if connection.features.supports_update_conflicts_with_target:
-            instead, newer = f"ON CONFLICT ({key}) DO UPDATE SET", "{0} = EXCLUDED.{0}"
-        else:
-            instead, newer = "ON DUPLICATE KEY UPDATE", "{0} = VALUES({0})"
-        changes = ", ".join(newer.format(column) for column in columns if column != key)
-        row = f"({', '.join(['%s'] * len(columns))})"
-        values = ", ".join([row] * count)
-        converters = []
-        for position, field in enumerate(StoredFormAnswer._meta.concrete_fields):
-            column = field.cached_col
-            for convert in [
-                *connection.ops.get_db_converters(column),
-                *column.get_db_converters(connection),
-            ]:
-                converters.append((position, convert, column))
-        # Nothing in them but names of our own columns.
-        return cls(
-            converters=tuple(converters),
-            peek=f"SELECT 1 {where} LIMIT 1",
-            lock=lock,
-            delete=f"DELETE {where}",
-            upsert=f"INSERT INTO {table} ({names}) VALUES {values} {instead} {changes}",  # noqa: S608
         )
 
 
@@ -295,8 +227,7 @@ class DatabaseFormAnswerStore:
         )
         alias = write_alias()
         _check_that_it_commits(alias)
-        # One statement is a transaction of its own.
-        _tried_again(lambda: record([row]), alias)
+        retry_on_conflict(lambda: record([row]), alias)
         return row
 
     def answer_row(
@@ -309,6 +240,7 @@ class DatabaseFormAnswerStore:
         answers: Mapping[str, FormAnswer],
         number: int,
         elicitation_id: uuid.UUID | None,
+        round: int = 0,
     ) -> StoredFormAnswer:
         """Return the row of an answer that was found to fit, unwritten.
 
@@ -327,6 +259,7 @@ class DatabaseFormAnswerStore:
             tool=tool,
             fingerprint=fingerprint,
             number=number,
+            round=round,
             elicitation_id=elicitation_id,
             respondent_id=self.respondent_id,
             action=action.value,
@@ -351,84 +284,60 @@ class DatabaseFormAnswerStore:
     def take_form_answers(
         self, elicitations: Sequence[AnyElicitation], numbers: Sequence[int] | None = None
     ) -> list[StoredFormAnswer] | None:
-        """Take the answers to all these questions, or none of them.
+        """Take the answers to all these elicitations, or none of them.
 
         Only answers that can be sent are taken: recorded for exactly this scope, call,
-        server, tool and question, by this respondent, not expired, and still fitting the
+        server, tool and elicitation, by this respondent, not expired, and still fitting the
         schema.
 
         Args:
             elicitations: What was asked.
-            numbers: Which of several identical questions of the round each one is; by
+            numbers: Which of several identical elicitations of the round each one is; by
                 default they are counted in the order given.
 
         Returns:
-            The answers in the order of the questions; ``None`` where one is missing, in
+            The answers in the order of the elicitations; ``None`` where one is missing, in
             which case all of them stay.
 
         Raises:
             OuterTransactionError: Called inside a transaction.
         """
-        fingerprints = [elicitation.fingerprint() for elicitation in elicitations]
-        asked = dict(
-            zip(
-                self._keys(elicitations, numbers, fingerprints),
-                zip(elicitations, fingerprints, strict=True),
-                strict=True,
-            )
-        )
-        if not asked:
+        if not elicitations:
             return []
-        keys = list(asked)
-        alias = write_alias()
-        connection = connections[alias]
-        statements = _Statements.of(alias, len(keys))
-        params = [_prepared_key(key, connection) for key in keys]
-        rows = StoredFormAnswer.objects.using(alias)
+        wanted = self.wanted(elicitations, numbers)
+        # A look without a lock: to lock a missing row blocks MariaDB's inserters.
+        if not answers(wanted).exists():
+            return None
+        return in_transaction(lambda: take(wanted), durable=True)
 
-        def take() -> list[StoredFormAnswer] | None:
-            if connection.vendor == "sqlite":
-                lock_now(rows.filter(pk__in=keys))
-            # In key order, so that two takers of the same rows never wait for each other.
-            cursor.execute(statements.lock, params)
-            locked = {row.pk: row for row in statements.rows(cursor.fetchall(), connection)}
-            found = [locked.get(key) for key in keys]
-            taken = [
-                row
-                for row, (elicitation, fingerprint) in zip(found, asked.values(), strict=True)
-                if row is not None and self.can_be_sent(row, elicitation, fingerprint)
-            ]
-            if len(taken) < len(keys):
-                return None
-            if Collector(using=alias).can_fast_delete(rows):
-                cursor.execute(statements.delete, params)
-                deleted = cursor.rowcount
-            else:
-                # Somebody's receivers want to know, or rows of theirs hang on it.
-                _total, by_model = rows.filter(pk__in=keys).delete()
-                deleted = by_model.get(StoredFormAnswer._meta.label, 0)
-            # The lock alone does not make us the owner: on SQLite it does nothing.
-            return taken if deleted == len(keys) else None
+    def wanted(
+        self,
+        elicitations: Sequence[AnyElicitation],
+        numbers: Sequence[int] | None = None,
+        fingerprints: Sequence[str] | None = None,
+    ) -> list[WantedAnswer]:
+        """Return what to look for, for each of these elicitations.
 
-        with connection.cursor() as cursor:
-            cursor.execute(statements.peek, params)
-            if cursor.fetchone() is None:
-                return None
-            return in_transaction(take, durable=True)
-
-    def can_take(
-        self, elicitations: Sequence[AnyElicitation], numbers: Sequence[int] | None = None
-    ) -> bool:
-        """Whether answers to all these questions are recorded; a look, without a lock."""
-        fingerprints = [elicitation.fingerprint() for elicitation in elicitations]
-        keys = self._keys(elicitations, numbers, fingerprints)
-        rows = StoredFormAnswer.objects.using(write_alias()).filter(pk__in=keys)
-        return rows.filter(expires_at__gt=timezone.now()).count() == len(keys)
-
-    arecord_form_answer = sync_to_async(record_form_answer)
-    atake_form_answer = sync_to_async(take_form_answer)
-    atake_form_answers = sync_to_async(take_form_answers)
-    acan_take = sync_to_async(can_take)
+        Args:
+            elicitations: What was asked.
+            numbers: As for ``take_form_answers``.
+            fingerprints: Those of the elicitations, where the caller has them already.
+        """
+        found = fingerprints or [elicitation.fingerprint() for elicitation in elicitations]
+        if numbers is None:
+            numbers = number_identical(
+                (elicitation.server_name, elicitation.tool_name, fingerprint)
+                for elicitation, fingerprint in zip(elicitations, found, strict=True)
+            )
+        return [
+            WantedAnswer(
+                key=self._key(elicitation.server_name, elicitation.tool_name, fingerprint, number),
+                store=self,
+                elicitation=elicitation,
+                fingerprint=fingerprint,
+            )
+            for elicitation, fingerprint, number in zip(elicitations, found, numbers, strict=True)
+        ]
 
     def _call_key(self, server: str, tool: str) -> uuid.UUID:
         return call_key(
@@ -447,89 +356,99 @@ class DatabaseFormAnswerStore:
     def _key(self, server: str, tool: str, fingerprint: str, number: int) -> uuid.UUID:
         return row_key(str(self._call_key(server, tool)), fingerprint, str(number))
 
-    def _keys(
-        self,
-        elicitations: Sequence[AnyElicitation],
-        numbers: Sequence[int] | None,
-        fingerprints: Sequence[str],
-    ) -> list[uuid.UUID]:
-        counted = count_identical(elicitations) if numbers is None else numbers
-        return [
-            self._key(elicitation.server_name, elicitation.tool_name, fingerprint, number)
-            for elicitation, fingerprint, number in zip(
-                elicitations, fingerprints, counted, strict=True
-            )
-        ]
+    def is_mine(self, row: StoredFormAnswer) -> bool:
+        """Whether this row was recorded for this call, and by its respondent."""
+        return (row.scope, row.call) == (self.scope, self.call) and (
+            self.respondent_id is None or row.respondent_id == self.respondent_id
+        )
 
-    def can_be_sent(
-        self, row: StoredFormAnswer, elicitation: AnyElicitation, fingerprint: str | None = None
-    ) -> bool:
-        """Whether this row is an answer of this call to this question, and still fits it.
 
-        Args:
-            row: The answer.
-            elicitation: The question.
-            fingerprint: The question's, where the caller has it already.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedAnswer:
+    """The answer that one elicitation of a call needs: its key, and what it has to fit."""
+
+    key: uuid.UUID
+    store: DatabaseFormAnswerStore
+    elicitation: AnyElicitation
+    fingerprint: str
+
+    def is_answered_by(self, row: StoredFormAnswer | None) -> bool:
+        """Whether this row is an answer of this call to this elicitation, and still fits it.
+
+        The parts of the key are compared once more: a collision fails closed.
         """
-        if (row.scope, row.call) != (self.scope, self.call):
+        if row is None or not self.store.is_mine(row):
             return False
-        if self.respondent_id is not None and row.respondent_id != self.respondent_id:
-            return False
+        elicitation = self.elicitation
         if not row.applies_to(
-            elicitation.server_name,
-            elicitation.tool_name,
-            fingerprint or elicitation.fingerprint(),
-            timezone.now(),
+            elicitation.server_name, elicitation.tool_name, self.fingerprint, timezone.now()
         ):
             return False
         if row.action == StoredFormAnswer.Action.DECLINE:
             return True
         try:
-            elicitation.schema.content_from_answers(row.answers)
+            row.content = elicitation.schema.content_from_answers(row.answers)
         except AnswerRefusal as refusal:
             logger.warning(
-                "A recorded answer no longer fits its question; asking again",
+                "A recorded answer no longer fits its elicitation; asking again",
                 extra={"server": row.server, "tool": row.tool, "code": refusal.code},
             )
             return False
         return True
 
 
-def count_identical(elicitations: Sequence[AnyElicitation]) -> list[int]:
-    """Number identical questions of one round, from 0 in the order given."""
-    if len(elicitations) == 1:
-        return [0]
-    seen: Counter[tuple[str, str, str]] = Counter()
+def answers(wanted: Iterable[WantedAnswer]) -> models.QuerySet[StoredFormAnswer]:
+    """Return the rows that have the keys of these answers."""
+    keys = [each.key for each in wanted]
+    return StoredFormAnswer.objects.using(write_alias()).filter(pk__in=keys)
+
+
+def take(wanted: Sequence[WantedAnswer]) -> list[StoredFormAnswer] | None:
+    """Take all these answers or none, inside the transaction that the caller has opened.
+
+    The caller has looked before that there are any, without a lock, and commits before it sends
+    one.
+
+    Returns:
+        The answers in the order of ``wanted``, each with its ``content``.
+    """
+    rows = answers(wanted)
+    lock_now(rows)
+    # In key order, so that two takers of the same rows never wait for each other.
+    locked = {row.pk: row for row in rows.select_for_update().order_by("pk")}
+    taken = [row for each in wanted if each.is_answered_by(row := locked.get(each.key)) and row]
+    if len(taken) < len(wanted):
+        return None
+    _total, deleted = rows.delete()
+    # The lock alone does not make us the owner: on SQLite it does nothing.
+    owned = deleted.get(StoredFormAnswer._meta.label, 0) == len(wanted)
+    return taken if owned else None
+
+
+def number_identical(asked: Iterable[Hashable]) -> list[int]:
+    """Number identical elicitations of one round, from 0 in the order given."""
+    seen: Counter[Hashable] = Counter()
     result = []
-    for elicitation in elicitations:
-        what = (elicitation.server_name, elicitation.tool_name, elicitation.fingerprint())
-        result.append(seen[what])
-        seen[what] += 1
+    for each in asked:
+        result.append(seen[each])
+        seen[each] += 1
     return result
 
 
 def record(rows: Sequence[StoredFormAnswer]) -> None:
     """Write answers, each in place of an older one of the same key, in one statement."""
-    if not rows:
-        return
     alias = write_alias()
-    connection = connections[alias]
-    fields = StoredFormAnswer._meta.concrete_fields
-    params = [
-        field.get_db_prep_save(getattr(row, field.attname), connection)
-        for row in rows
-        for field in fields
+    fields = [
+        field.name for field in StoredFormAnswer._meta.concrete_fields if not field.primary_key
     ]
-    with connection.cursor() as cursor:
-        cursor.execute(_Statements.of(alias, len(rows)).upsert, params)
-    for row in rows:
-        row._state.adding = False
-        row._state.db = alias
-
-
-def _prepared_key(key: uuid.UUID, connection: BaseDatabaseWrapper) -> Any:
-    """Return a key as the database's driver wants it."""
-    return StoredFormAnswer._meta.pk.get_db_prep_value(key, connection)
+    # MariaDB finds the conflicting key itself, and cannot be told it.
+    with_target = connections[alias].features.supports_update_conflicts_with_target
+    StoredFormAnswer.objects.using(alias).bulk_create(
+        rows,
+        update_conflicts=True,
+        update_fields=fields,
+        unique_fields=["id"] if with_target else None,
+    )
 
 
 def drop(parked_call_id: uuid.UUID, *, keep: Collection[uuid.UUID] = ()) -> list[StoredFormAnswer]:

@@ -19,10 +19,10 @@ from django.utils import timezone, translation
 
 from ..conf import settings
 from ..core.untrusted import one_line
-from ..inbox import log_fields
 from ..models import Elicitation, ServerPolicy
 from ..store import write_alias
 from . import access
+from .rows import log_fields
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from elicitation import inbox
 from elicitation.calls.in_call import answer_in_call
+from elicitation.inbox import asking
 from elicitation.inbox.listening import tell
 from elicitation.mcp.client import client_options, elicitation_callback
 from elicitation.models import Elicitation, InvalidNameError, ServerPolicy, StoredFormAnswer
@@ -208,7 +209,7 @@ def test_a_request_that_is_cancelled_while_it_asks_leaves_no_question(
                 time.sleep(0.01)
             return asked
 
-        monkeypatch.setattr(inbox, "ask", cancel_and_ask)
+        monkeypatch.setattr(asking, "ask", cancel_and_ask)
         with pytest.raises(asyncio.CancelledError):
             await task
 

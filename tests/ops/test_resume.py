@@ -23,6 +23,7 @@ from elicitation.calls import parking
 from elicitation.conf import settings as app_settings
 from elicitation.management.commands import elicitation_resume
 from elicitation.models import Elicitation, ParkedCall, StoredFormAnswer
+from elicitation.signals import elicitation_closed
 
 from .conftest import ANSWER, age, answer, park
 
@@ -185,11 +186,11 @@ def test_a_receiver_that_fails_does_not_stop_the_others(lost: Lost, sent: Sent) 
     def fail(**kwargs: object) -> None:
         raise RuntimeError
 
-    inbox.elicitation_closed.connect(fail)
+    elicitation_closed.connect(fail)
     try:
         assert inbox.resend_due().sent == 2
     finally:
-        inbox.elicitation_closed.disconnect(fail)
+        elicitation_closed.disconnect(fail)
     assert len(sent) == 2
 
 
@@ -302,11 +303,11 @@ def test_it_stops_at_a_signal_after_what_it_is_at(lost: Lost, sent: Sent) -> Non
     def stop(**kwargs: Any) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
-    inbox.elicitation_closed.connect(stop)
+    elicitation_closed.connect(stop)
     try:
         assert run(loop=True, batch_size=1) == "elicitation_resume: sent again 1, given up 0\n"
     finally:
-        inbox.elicitation_closed.disconnect(stop)
+        elicitation_closed.disconnect(stop)
         for number, handler in handlers.items():
             signal.signal(number, handler)
     assert len(sent) == 1

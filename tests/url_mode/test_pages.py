@@ -396,7 +396,7 @@ def test_an_error_report_has_nothing_of_the_address(
     try:
         monkeypatch.setattr("elicitation.pages.views.render", fail)
         assert ada.get(question.get_absolute_url()).status_code == 500
-        monkeypatch.setattr("elicitation.inbox.record", fail)
+        monkeypatch.setattr("elicitation.inbox.closing.record", fail)
         assert agree(ada, question).status_code == 500
         monkeypatch.undo()
         agree(ada, question)

@@ -1,0 +1,292 @@
+"""Answer, decline, withdraw, expire: the first to close an elicitation wins.
+
+Closing is one conditional ``UPDATE`` that counts one, whoever does it.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from asgiref.sync import sync_to_async
+from django.utils import timezone
+from django.utils.crypto import salted_hmac
+from django.views.decorators.debug import sensitive_variables
+
+from ..conf import settings
+from ..core import AnswerRefusal, FormAnswer, FormAnswerAction, refuse_credentials
+from ..models import Elicitation
+from ..signals import elicitation_closed
+from ..store import DatabaseFormAnswerStore, in_transaction, record, write_alias
+from .errors import (
+    AnswerRefusals,
+    ElicitationClosedError,
+    ElicitationReplacedError,
+    WrongModeError,
+)
+from .reading import get
+from .rows import TAKEN_BACK, announce, change, win
+
+if TYPE_CHECKING:
+    from django.contrib.auth.base_user import AbstractBaseUser
+
+
+State = Elicitation.State
+Via = Elicitation.Via
+
+
+@sensitive_variables()
+def answer(
+    elicitation_id: uuid.UUID,
+    answers: Mapping[str, FormAnswer],
+    *,
+    by: AbstractBaseUser,
+    via: str = Via.PAGE,
+    fingerprint: str | None = None,
+    unread: Mapping[str, AnswerRefusal] | None = None,
+) -> Elicitation:
+    """Record a person's answer, once it was found to fit what was asked.
+
+    The same answer sent again succeeds again; another one finds the question closed.
+
+    Args:
+        elicitation_id: The question.
+        answers: By property name.
+        by: Who answers.
+        via: Through which face.
+        fingerprint: That of the form the person saw, where the face knows it.
+        unread: What the face could not read as an answer, by the name sent; it is refused
+            with what does not fit, and nothing is stored.
+
+    Raises:
+        AnswerRefusals: An answer does not fit, or has the format of a credential.
+        ElicitationClosedError: It was answered otherwise, declined or withdrawn, or its time is
+            up.
+        ElicitationReplacedError: The form is not the one that was asked.
+        WrongModeError: It asks to open an address.
+        Elicitation.DoesNotExist: There is no such question for this person.
+    """
+    elicitation = same_form(get(by, elicitation_id), fingerprint)
+    if elicitation.is_url:
+        raise WrongModeError(elicitation)
+    schema = elicitation.schema
+    content, errors = schema.check_answers(answers)
+    for name, given in answers.items():
+        try:
+            refuse_credentials(schema, {name: given})
+        except AnswerRefusal as refusal:
+            errors.setdefault(name, refusal)
+    errors.update(unread or {})
+    if errors:
+        # A closed question says that it is closed, whatever was typed.
+        if not elicitation.is_open():
+            raise ElicitationClosedError(
+                _expire(elicitation) if elicitation.is_expired() else elicitation
+            )
+        raise AnswerRefusals(errors)
+    digest = salted_hmac(
+        "elicitation.answer",
+        f"{elicitation.pk}:{json.dumps(content, sort_keys=True)}",
+        algorithm="sha256",
+    ).hexdigest()
+    # Only what was asked is kept.
+    kept = {name: answers[name] for name in (p.name for p in schema.properties)}
+    return accept(elicitation, kept, digest, by=by, via=via)
+
+
+def same_form(elicitation: Elicitation, fingerprint: str | None) -> Elicitation:
+    if fingerprint is not None and fingerprint != elicitation.fingerprint:
+        raise ElicitationReplacedError(elicitation)
+    return elicitation
+
+
+@sensitive_variables()
+def accept(
+    elicitation: Elicitation,
+    answers: Mapping[str, FormAnswer],
+    digest: str,
+    *,
+    by: AbstractBaseUser,
+    via: str,
+) -> Elicitation:
+    closed = close(
+        elicitation, State.ANSWERED, by=by, via=via, answers=answers, answer_digest=digest
+    )
+    # The same person: somebody else who may answer must not find out by guessing.
+    same = closed.answer_digest == digest and closed.closed_by_id == by.pk
+    if closed.state != State.ANSWERED or not same:
+        raise ElicitationClosedError(closed)
+    return closed
+
+
+def decline(
+    elicitation_id: uuid.UUID, *, by: AbstractBaseUser, via: str = Via.PAGE
+) -> Elicitation:
+    """Record that a person declined; declining again succeeds again.
+
+    Who agreed to open an address can still decline as long as the server asks for it.
+
+    Raises:
+        ElicitationClosedError: It was answered or withdrawn, or its time is up.
+        Elicitation.DoesNotExist: There is no such question for this person.
+    """
+    closed = close(get(by, elicitation_id), State.DECLINED, by=by, via=via)
+    if closed.is_url and closed.state == State.ANSWERED and closed.closed_by_id == by.pk:
+        _take_back(closed, via=via)
+    if closed.state != State.DECLINED:
+        raise ElicitationClosedError(closed)
+    return closed
+
+
+def withdraw(
+    elicitation_id: uuid.UUID,
+    *,
+    by: AbstractBaseUser | None = None,
+    via: str = Via.HOST,
+    reason: str = "",
+) -> Elicitation:
+    """Take a question back; withdrawing again succeeds again. The server is told ``decline``.
+
+    Args:
+        elicitation_id: The question.
+        by: Who takes it back; nobody where a program does.
+        via: Through which face.
+        reason: A code for the audit, such as ``replaced``.
+
+    Raises:
+        ElicitationClosedError: It is closed otherwise.
+        Elicitation.DoesNotExist: There is no such question.
+    """
+    elicitation = Elicitation.objects.using(write_alias()).get(pk=elicitation_id)
+    closed = close(elicitation, State.WITHDRAWN, by=by, via=via, reason=reason)
+    if closed.state != State.WITHDRAWN:
+        raise ElicitationClosedError(closed)
+    return closed
+
+
+def expire(elicitation_id: uuid.UUID, *, via: str = Via.HOST) -> Elicitation:
+    """Note that a question's time is up, if it is; the server is told ``decline``.
+
+    Raises:
+        Elicitation.DoesNotExist: There is no such question.
+    """
+    elicitation = Elicitation.objects.using(write_alias()).get(pk=elicitation_id)
+    return _expire(elicitation, via=via) if elicitation.is_expired() else elicitation
+
+
+def expire_now(
+    elicitation_id: uuid.UUID, *, by: AbstractBaseUser | None = None, via: str = Via.HOST
+) -> Elicitation:
+    """End the time to answer a question, before its deadline; again succeeds again.
+
+    Raises:
+        ElicitationClosedError: It is closed otherwise.
+        Elicitation.DoesNotExist: There is no such question.
+    """
+    elicitation = Elicitation.objects.using(write_alias()).get(pk=elicitation_id)
+    closed = close(elicitation, State.EXPIRED, by=by, via=via)
+    if closed.state != State.EXPIRED:
+        raise ElicitationClosedError(closed)
+    return closed
+
+
+def _expire(elicitation: Elicitation, *, via: str = Via.HOST) -> Elicitation:
+    return close(elicitation, State.EXPIRED, via=via)
+
+
+@sensitive_variables()
+def close(
+    elicitation: Elicitation,
+    state: str,
+    *,
+    by: AbstractBaseUser | None = None,
+    via: str,
+    reason: str = "",
+    answers: Mapping[str, FormAnswer] | None = None,
+    answer_digest: str = "",
+    now: datetime | None = None,
+    redoable: bool = False,
+) -> Elicitation:
+    """Close a question in this state, if it is still open; return what it is then.
+
+    Where its time is up it expires instead. Otherwise the first one wins.
+    """
+
+    def close() -> Elicitation:
+        at = now or timezone.now()
+        late = elicitation.expires_at <= at
+        if not win(
+            elicitation,
+            state=State.EXPIRED if late else state,
+            # Only who agreed to open the address still needs it.
+            url=elicitation.url if state == State.ANSWERED and not late else "",
+            reason="" if late else reason,
+            closed_at=at,
+            closed_by=None if late else by,
+            closed_via=via,
+            answer_digest="" if late else answer_digest,
+            resume_at=timezone.now() + settings.RESUME_AFTER,
+        ):
+            elicitation.refresh_from_db(using=write_alias())
+            return elicitation
+        _record(elicitation, answers or {})
+        announce(elicitation_closed, elicitation)
+        return elicitation
+
+    return in_transaction(close, redoable=redoable)
+
+
+@sensitive_variables()
+def _record(elicitation: Elicitation, answers: Mapping[str, FormAnswer]) -> None:
+    """Leave what the server is to be told of a closed question."""
+    accepted = elicitation.state == State.ANSWERED
+    store = DatabaseFormAnswerStore(
+        scope=elicitation.scope,
+        call=elicitation.call,
+        respondent_id=elicitation.respondent_id,
+    )
+    answer_row = store.answer_row(
+        server=elicitation.server,
+        tool=elicitation.tool,
+        fingerprint=elicitation.fingerprint,
+        action=FormAnswerAction.ACCEPT if accepted else FormAnswerAction.DECLINE,
+        answers=answers,
+        number=elicitation.number,
+        elicitation_id=elicitation.pk,
+    )
+    record([answer_row])
+
+
+def _take_back(elicitation: Elicitation, *, via: str) -> None:
+    """Turn a consent into a decline, where the server still asks for the address."""
+    now = timezone.now()
+    going_on = Elicitation.objects.using(write_alias()).going_on()
+
+    def take_back() -> None:
+        if change(
+            elicitation,
+            going_on,
+            state=State.DECLINED,
+            reason=TAKEN_BACK,
+            url="",
+            closed_at=now,
+            closed_via=via,
+            resume_at=now + settings.RESUME_AFTER,
+            resent=0,
+            delivered_at=None,
+            delivery="",
+        ):
+            _record(elicitation, {})
+            announce(elicitation_closed, elicitation)
+
+    in_transaction(take_back)
+
+
+aanswer = sync_to_async(answer)
+adecline = sync_to_async(decline)
+awithdraw = sync_to_async(withdraw)
+aexpire = sync_to_async(expire)
+aexpire_now = sync_to_async(expire_now)

@@ -1,0 +1,86 @@
+"""What a person sees: the elicitations that are theirs, and nobody else's."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from asgiref.sync import sync_to_async
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from ..models import Elicitation, ElicitationQuerySet
+from ..store import in_transaction, write_alias
+from . import access
+
+if TYPE_CHECKING:
+    from django.contrib.auth.base_user import AbstractBaseUser
+
+
+def closed_among(elicitation_ids: Collection[uuid.UUID]) -> list[uuid.UUID]:
+    """Return those of these questions that are not pending any more."""
+    rows = Elicitation.objects.using(write_alias()).closed().filter(pk__in=elicitation_ids)
+    return list(rows.values_list("pk", flat=True))
+
+
+def get(user: AbstractBaseUser, elicitation_id: object) -> Elicitation:
+    """Return the question with this id, and its server's policy, if this person may see it.
+
+    Raises:
+        Elicitation.DoesNotExist: There is none, it is somebody else's, or the id is none.
+            Nobody learns which.
+    """
+    try:
+        key = uuid.UUID(str(elicitation_id))
+    except ValueError:
+        raise Elicitation.DoesNotExist from None
+    # From the writer: a replica may not have the row yet that the person was just sent to.
+    rows = Elicitation.objects.using(write_alias()).with_policies()
+    return access.visible(rows, user).get(pk=key)
+
+
+def visible(user: AbstractBaseUser) -> ElicitationQuerySet:
+    """Every question that this person may see, whatever became of it."""
+    return access.visible(Elicitation.objects.all(), user)
+
+
+def waiting(user: AbstractBaseUser) -> ElicitationQuerySet:
+    """What waits for this person, the oldest deadline first."""
+    return visible(user).open()
+
+
+def recent(user: AbstractBaseUser) -> ElicitationQuerySet:
+    """What this person answered, declined or let expire, the latest first.
+
+    A question whose time is up is among them, whether its row says so yet or not.
+    """
+    theirs = visible(user)
+    return (theirs.closed() | theirs.due()).order_by(
+        Coalesce("closed_at", "expires_at").desc(), "id"
+    )
+
+
+def shown(elicitation: Elicitation) -> None:
+    """Note, for the audit, that the question was shown; only the first time counts."""
+    if elicitation.first_shown_at is None:
+        rows = Elicitation.objects.using(write_alias())
+        unseen = rows.filter(pk=elicitation.pk, first_shown_at=None)
+        in_transaction(lambda: unseen.update(first_shown_at=timezone.now()))
+
+
+def follow_up(elicitation: Elicitation) -> Elicitation | None:
+    """Return what the same call asks the same person now, if it asks anything."""
+    return (
+        Elicitation.objects.using(write_alias())
+        .of_call(elicitation.parked_call_id)
+        .open()
+        .filter(respondent=elicitation.respondent_id)
+        .exclude(pk=elicitation.pk)
+        .first()
+    )
+
+
+aget = sync_to_async(get)
+afollow_up = sync_to_async(follow_up)
+ashown = sync_to_async(shown)

@@ -1,0 +1,162 @@
+"""URL mode: consent to open a URL, and going on once the person has finished there."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import sync_to_async
+from django.db.models import Max
+from django.utils import timezone
+
+from ..conf import settings
+from ..models import Elicitation, InvalidNameError, check_name
+from ..signals import elicitation_closed
+from ..store import in_transaction, write_alias
+from .closing import accept, same_form
+from .errors import WrongModeError
+from .reading import get
+from .rows import announce, change
+
+if TYPE_CHECKING:
+    from django.contrib.auth.base_user import AbstractBaseUser
+
+
+State = Elicitation.State
+Via = Elicitation.Via
+
+
+def consent(
+    elicitation_id: uuid.UUID,
+    *,
+    by: AbstractBaseUser,
+    via: str = Via.PAGE,
+    fingerprint: str | None = None,
+) -> Elicitation:
+    """Record that a person agrees to open an address; agreeing again succeeds again.
+
+    The server is told ``accept``, without content, as often as it asks for the same address
+    within ``ELICITATION_ANSWER_TTL`` (MCP 2026-07-28, client/elicitation, "URL Mode").
+
+    Args:
+        elicitation_id: The question.
+        by: Who agrees.
+        via: Through which face.
+        fingerprint: That of the address the person saw, where the face knows it.
+
+    Raises:
+        URLPolicyRefusal: The server's policy does not list the address any more.
+        URLRefusal: Nor is it one that is put in front of anyone any more.
+        ElicitationClosedError: Somebody else agreed, or it was declined or withdrawn, or its time
+            is up.
+        ElicitationReplacedError: The address is not the one that was asked.
+        WrongModeError: It is a form.
+        Elicitation.DoesNotExist: There is no such question for this person.
+    """
+    elicitation = same_form(get(by, elicitation_id), fingerprint)
+    if not elicitation.is_url:
+        raise WrongModeError(elicitation)
+    if elicitation.is_open():
+        # What the person sees next is the link: the policy of now decides.
+        elicitation.server_policy.parse_url(elicitation.url)
+    return accept(elicitation, {}, "", by=by, via=via)
+
+
+def consent_lasts(elicitation: Elicitation) -> bool:
+    """Whether a person agreed to open the address, and may still do so."""
+    return (
+        elicitation.is_url
+        and elicitation.state == State.ANSWERED
+        and elicitation.closed_at is not None
+        and elicitation.closed_at + settings.ANSWER_TTL > timezone.now()
+    )
+
+
+def waits_for_completion(elicitation: Elicitation) -> bool:
+    """Whether a person agreed to open the address, and the server still asks for the same."""
+    rows = Elicitation.objects.using(write_alias())
+    return elicitation.is_url and rows.going_on().filter(pk=elicitation.pk).exists()
+
+
+def go_on(elicitation_id: uuid.UUID, *, by: AbstractBaseUser) -> Elicitation:
+    """Note that a person has done what they opened the address for, and tell the host.
+
+    The host is told by ``elicitation_closed``, once more, and goes on with the call. Where the
+    call has ended meanwhile, or somebody else agreed, nothing happens.
+
+    Raises:
+        WrongModeError: It is a form.
+        Elicitation.DoesNotExist: There is no such question for this person.
+    """
+    elicitation = get(by, elicitation_id)
+    if not elicitation.is_url:
+        raise WrongModeError(elicitation)
+    if elicitation.closed_by_id == by.pk:
+        _go_on(elicitation)
+    return elicitation
+
+
+def complete(server: str, url_id: str) -> int:
+    """Go on with the calls of this server for which it says that the person has finished.
+
+    MCP 2025-11-25, client/elicitation, "Completion Notifications"; unknown ids are passed over,
+    and so is what it has said before: a server must not wake a host as often as it likes.
+
+    Args:
+        server: The name under which this site configured the server that sent the notification.
+        url_id: Its ``elicitationId``.
+
+    Returns:
+        How many calls that were.
+    """
+    try:
+        check_name("The elicitationId", url_id)
+    except InvalidNameError:
+        return 0
+    since = timezone.now() - settings.ANSWER_TTL
+    rows = Elicitation.objects.using(write_alias()).filter(closed_at__gt=since, url_id=url_id)
+    # Compared once more: some databases call `A1` and `a1` equal.
+    found = [row for row in rows.going_on() if (row.server, row.url_id) == (server, url_id)]
+    return sum(_go_on(row, url_id="") for row in found)
+
+
+def _go_on(elicitation: Elicitation, **others: Any) -> bool:
+    now = timezone.now()
+    # An id that counts once may have counted meanwhile.
+    going_on = (
+        Elicitation.objects.using(write_alias()).going_on().filter(url_id=elicitation.url_id)
+    )
+
+    def go_on() -> bool:
+        changed = change(
+            elicitation,
+            going_on,
+            continued_at=now,
+            # In the outbox again, should nobody go on with the call.
+            resume_at=now + settings.RESUME_AFTER,
+            resent=0,
+            delivered_at=None,
+            **others,
+        )
+        if changed:
+            announce(elicitation_closed, elicitation)
+        return changed
+
+    return in_transaction(go_on)
+
+
+def continued(elicitation_ids: Collection[uuid.UUID], since: datetime) -> datetime | None:
+    """Return when somebody last said, since then, that they finished at one of these addresses."""
+    rows = Elicitation.objects.using(write_alias()).filter(pk__in=elicitation_ids)
+    said: datetime | None = rows.filter(continued_at__gte=since).aggregate(
+        last=Max("continued_at")
+    )["last"]
+    return said
+
+
+aconsent = sync_to_async(consent)
+ago_on = sync_to_async(go_on)
+acomplete = sync_to_async(complete)
+acontinued = sync_to_async(continued)

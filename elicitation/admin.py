@@ -331,7 +331,7 @@ class ParkedCallAdmin(RecordAdmin):
     )
 
     received = _when("received_at", _("round received"))
-    claimed = _when("claimed_until", _("being resumed until"))
+    claimed = _when("leased_until", _("being resumed until"))
 
 
 @admin.register(StoredFormAnswer)

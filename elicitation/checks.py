@@ -17,8 +17,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections, router
 from django.urls import NoReverseMatch, reverse
 
+from .calls.outbox import LONGEST_PAUSE
 from .conf import NAMES, settings
-from .inbox import LONGEST_PAUSE
 from .inbox.access import access
 from .models import Elicitation, ParkedCall, StoredFormAnswer
 from .pages.forms import form_class

@@ -35,14 +35,6 @@ class Settings:
         return self._duration("ANSWER_TTL", FORM_ANSWER_TTL)
 
     @property
-    def STATE_MAX_AGE(self) -> timedelta:
-        """How old the request state of a first round may be before the call starts afresh.
-
-        The Python SDK's servers forget their states after ten minutes.
-        """
-        return self._duration("STATE_MAX_AGE", timedelta(minutes=5))
-
-    @property
     def RESUME_LEASE(self) -> timedelta:
         """How long a resumed call belongs to the process that resumes it, unless renewed.
 
@@ -60,6 +52,29 @@ class Settings:
     def MAX_ROUNDS(self) -> int:
         """How many rounds of one call are put to a person; later ones are declined."""
         return self._positive("MAX_ROUNDS", 10)
+
+    @property
+    def UNANSWERED(self) -> str:
+        """What a server gets where no person said no: ``decline``, or MCP's word ``cancel``."""
+        value: str = self._typed("UNANSWERED", "decline", (str,), "'decline' or 'cancel'")
+        if value not in ("decline", "cancel"):
+            raise ImproperlyConfigured("ELICITATION_UNANSWERED must be 'decline' or 'cancel'.")
+        return value
+
+    @property
+    def WORKING_TTL(self) -> timedelta:
+        """How long a server that asks nothing may be at work before the call is given up."""
+        return self._duration("WORKING_TTL", timedelta(hours=24))
+
+    @property
+    def MAX_OPEN(self) -> int:
+        """How many elicitations of one server may wait for one person at a time."""
+        return self._positive("MAX_OPEN", 100)
+
+    @property
+    def MAX_OPEN_PER_PERSON(self) -> int:
+        """How many elicitations may wait for one person at a time."""
+        return self._positive("MAX_OPEN_PER_PERSON", 500)
 
     @property
     def MAX_CALL_BYTES(self) -> int:

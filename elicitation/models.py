@@ -635,6 +635,15 @@ class ParkedCallQuerySet(models.QuerySet["ParkedCall"]):
         """Calls that no process is resuming now, by the clock of the database."""
         return self.filter(models.Q(lease=None) | models.Q(leased_until__lte=DatabaseNow()))
 
+    def due(self, now: datetime) -> ParkedCallQuerySet:
+        """Calls whose server was at work, and is to be looked after at ``now``."""
+        return self.unleased().filter(look_at__lte=now).order_by("look_at")
+
+    def waiting_for_nobody(self) -> ParkedCallQuerySet:
+        """Calls without a pending elicitation, be its time up or not."""
+        asked = Elicitation.objects.pending().filter(parked_call_id=models.OuterRef("pk"))
+        return self.filter(~models.Exists(asked))
+
     def leased(self) -> ParkedCallQuerySet:
         """Calls that a process is resuming now, by the clock of the database."""
         return self.filter(lease__isnull=False, leased_until__gt=DatabaseNow())
@@ -667,7 +676,11 @@ class ParkedCall(models.Model):
         on_delete=models.CASCADE,
         related_name="+",
     )
+    #: The method of the request: MCP 2026-07-28 lets three of them ask.
+    method = models.CharField(max_length=32, default="tools/call", editable=False)
     arguments = models.TextField(_("arguments"), editable=False)
+    #: What a retry repeats of the first request (its ``meta``, its time-out), as JSON text.
+    options = models.TextField(default="{}", editable=False)
     round = models.PositiveSmallIntegerField(_("round"))
     #: The round's requests by the server's keys, as JSON text.
     requests = models.TextField(_("requests"), editable=False)
@@ -682,6 +695,14 @@ class ParkedCall(models.Model):
     leased_until = models.DateTimeField(_("being resumed until"), null=True)
     #: How often it was parked with a new question: what ``MAX_ROUNDS`` bounds.
     asked = models.PositiveSmallIntegerField(_("times asked"), default=0)
+    #: Why the last request did not reach the server, as a code; when it is tried again, or when a
+    #: call whose server is at work is looked after again.
+    unsent_reason = models.CharField(max_length=64, blank=True, editable=False)
+    look_at = models.DateTimeField(null=True, editable=False)
+    #: Since when the server is at work without asking anything.
+    working_since = models.DateTimeField(null=True, editable=False)
+    #: How often the host was told again, or the server was looked after, since then.
+    looked = models.PositiveSmallIntegerField(default=0, editable=False)
     #: The rounds after which the call was made afresh, because the server had not read the
     #: state, as a JSON list of numbers: once for each round.
     fresh_after = models.TextField(default="[]", editable=False)
@@ -692,10 +713,19 @@ class ParkedCall(models.Model):
         verbose_name = _("parked call")
         verbose_name_plural = _("parked calls")
         ordering = ("received_at",)
-        indexes = (models.Index(fields=("received_at",), name="elicitation_parked"),)
+        indexes = (
+            models.Index(fields=("received_at",), name="elicitation_parked"),
+            models.Index(fields=("look_at",), name="elicitation_look_at"),
+        )
 
     def __str__(self) -> str:
         return f"{self.server}: {self.short_id} (round {self.round})"
+
+    @property
+    def fresh_after_rounds(self) -> list[int]:
+        """The rounds after which the call was made afresh."""
+        found: list[int] = json.loads(self.fresh_after)
+        return found
 
     @property
     def short_id(self) -> str:
@@ -738,6 +768,8 @@ class StoredFormAnswer(models.Model):
     number = models.PositiveSmallIntegerField(_("number among identical ones"), default=0)
     #: The round in which it was asked; 0 where a host recorded it by itself.
     round = models.PositiveSmallIntegerField(default=0, editable=False)
+    #: Whether a person gave it. Not where the time ran out, or the question was withdrawn.
+    from_person = models.BooleanField(default=True, editable=False)
     #: The question it answers; none where a host recorded it by itself.
     elicitation_id = models.UUIDField(null=True, editable=False)
     respondent = models.ForeignKey(

@@ -11,7 +11,7 @@ Keyword arguments of both:
 ``elicitation_id`` : ``uuid.UUID``
     The question set.
 ``parked_call_id`` : ``uuid.UUID``
-    The tool call that waits for it; what ``integrations.mcp_sdk.resume`` takes.
+    The tool call that waits for it; what ``mcp.client.resume`` takes.
 ``scope`` : ``str``
     The host's own id of the conversation or run.
 ``state`` : ``str``
@@ -29,3 +29,8 @@ elicitation_asked = Signal()
 #: A question set was answered, declined, withdrawn or has expired. Sent once more, with the state
 #: ``answered``, where somebody has finished at an address that they agreed to open.
 elicitation_closed = Signal()
+
+#: A call whose server was at work is to be resumed, to see whether it has finished. Keyword
+#: arguments: ``sender`` (``ParkedCall``), ``parked_call_id``, and as strings ``scope``, ``call``
+#: (the host's own id of the call), ``server`` and ``tool``.
+call_due = Signal()

@@ -72,9 +72,15 @@ def write_alias() -> str:
     return router.db_for_write(StoredFormAnswer)
 
 
-def call_key(*, scope: str, call: str, server: str, tool: str) -> uuid.UUID:
-    """Return the key of one tool call: of its parked row, and in its questions and answers."""
-    return row_key(scope, call, server, tool)
+def call_key(
+    *, scope: str, call: str, server: str, tool: str, method: str = "tools/call"
+) -> uuid.UUID:
+    """Return the key of one call: of its parked row, and in its elicitations and answers.
+
+    A prompt or a resource may have the name of a tool.
+    """
+    kind = () if method == "tools/call" else (method,)
+    return row_key(scope, call, server, tool, *kind)
 
 
 def lock_now(queryset: models.QuerySet[models.Model]) -> None:
@@ -135,6 +141,16 @@ def in_transaction(
     return retry_on_conflict(work, alias)
 
 
+def refuse_outer_transaction() -> None:
+    """Refuse to be called inside a transaction; that of a ``TestCase`` is none.
+
+    Raises:
+        OuterTransactionError: There is one.
+    """
+    if connections[write_alias()].in_atomic_block:
+        in_transaction(lambda: None, durable=True)
+
+
 def retry_on_conflict(work: Callable[[], T], alias: str) -> T:
     """Do the work, again where the database reports a passing conflict, but outermost only."""
     outermost = not connections[alias].in_atomic_block
@@ -181,15 +197,24 @@ class DatabaseFormAnswerStore:
         call: The host's id of the tool call, unique in the scope.
         respondent_id: The key of the person whose answers these are. Where given, an answer
             of anybody else stays where it is.
+        parked_call_id: The key of the call's row, where the caller has it already.
 
     Raises:
         InvalidNameError: The scope or the call is no name that a row can hold.
     """
 
-    def __init__(self, *, scope: str, call: str, respondent_id: Any = None) -> None:
+    def __init__(
+        self,
+        *,
+        scope: str,
+        call: str,
+        respondent_id: Any = None,
+        parked_call_id: uuid.UUID | None = None,
+    ) -> None:
         self.scope = check_name("The scope", scope)
         self.call = check_name("The call", call)
         self.respondent_id = respondent_id
+        self.parked_call_id = parked_call_id
 
     def record_form_answer(
         self,
@@ -241,6 +266,7 @@ class DatabaseFormAnswerStore:
         number: int,
         elicitation_id: uuid.UUID | None,
         round: int = 0,
+        from_person: bool = True,
     ) -> StoredFormAnswer:
         """Return the row of an answer that was found to fit, unwritten.
 
@@ -260,6 +286,7 @@ class DatabaseFormAnswerStore:
             fingerprint=fingerprint,
             number=number,
             round=round,
+            from_person=from_person,
             elicitation_id=elicitation_id,
             respondent_id=self.respondent_id,
             action=action.value,
@@ -340,7 +367,7 @@ class DatabaseFormAnswerStore:
         ]
 
     def _call_key(self, server: str, tool: str) -> uuid.UUID:
-        return call_key(
+        return self.parked_call_id or call_key(
             scope=self.scope,
             call=self.call,
             server=check_name("The server", server),
@@ -451,14 +478,13 @@ def record(rows: Sequence[StoredFormAnswer]) -> None:
     )
 
 
-def drop(parked_call_id: uuid.UUID, *, keep: Collection[uuid.UUID] = ()) -> list[StoredFormAnswer]:
-    """Delete what is left of a call's answers, but for the keys in ``keep``, and return it.
-
-    Inside a transaction.
-    """
-    left = StoredFormAnswer.objects.using(write_alias()).of_call(parked_call_id)
+def drop(keys: Collection[uuid.UUID]) -> list[StoredFormAnswer]:
+    """Delete these answers, and return those that were there; inside a transaction."""
+    if not keys:
+        return []
+    left = StoredFormAnswer.objects.using(write_alias()).filter(pk__in=keys)
     # Locked in key order, as a taker of the same rows does.
-    rows = list(left.exclude(pk__in=keep).select_for_update().order_by("pk"))
+    rows = list(left.select_for_update().order_by("pk"))
     if rows:
         left.filter(pk__in=[row.pk for row in rows]).delete()
     return rows

@@ -72,7 +72,7 @@ def ask(
         scope_label=scope_label,
         call=call,
         round=round,
-        respondent=user,
+        respondent_id=user.pk,
     )
     if changes:
         Elicitation.objects.filter(pk=elicitation.pk).update(**changes)
@@ -112,7 +112,7 @@ def ask_to_open(
         scope_label="",
         call=call,
         round=round,
-        respondent=user,
+        respondent_id=user.pk,
     )
     if parked:
         ParkedCall.objects.create(

@@ -111,7 +111,7 @@ class Host:
         return await self._connected(
             "",
             lambda session: resume(
-                session, parked_call_id, sampling=self.sampling, roots=self.roots
+                session, parked_call_id, server=SERVER, sampling=self.sampling, roots=self.roots
             ),
         )
 

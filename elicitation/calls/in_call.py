@@ -14,13 +14,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import Context
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.db import Error as DatabaseProblem
@@ -34,9 +34,12 @@ from ..models import Elicitation, ServerPolicy, StoredFormAnswer
 from ..signals import elicitation_closed
 from . import parking
 from . import requests as handler
+from .values import Call
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
+
+T = TypeVar("T")
 
 logger = logging.getLogger("elicitation")
 
@@ -83,12 +86,12 @@ async def answer_in_call(
     """
     if respondent is None:
         return dict(DECLINE)
-    made = parking.Call(
+    made = Call(
         scope=scope,
         server=server,
         tool=tool,
         arguments=None,
-        respondent=respondent,
+        respondent_id=respondent.pk,
         id=call or f"in-call:{uuid.uuid4()}",
         scope_label=scope_label,
     )
@@ -127,12 +130,12 @@ def _told(answer: StoredFormAnswer | None, question: inbox.Question) -> dict[str
     return dict(DECLINE)
 
 
-async def _ask(call: parking.Call, question: inbox.Question, timeout: float) -> dict[str, Any]:
+async def _ask(call: Call, question: inbox.Question, timeout: float) -> dict[str, Any]:
     """Ask, wait, and take what was answered; a decline where nobody did in time."""
     key = uuid.uuid4()
     # Waited for before it can be seen: however quick somebody is, nothing is missed.
     with _waiters.waiting_for(key) as closed:
-        elicitation = await parking.to_the_end(
+        elicitation = await to_the_end(
             inbox.aask_in_call(
                 question,
                 id=key,
@@ -141,7 +144,7 @@ async def _ask(call: parking.Call, question: inbox.Question, timeout: float) -> 
                 scope_label=call.scope_label,
                 call=call.id,
                 round=1,
-                respondent=call.respondent,
+                respondent_id=call.respondent_id,
                 expires_at=timezone.now() + timedelta(seconds=timeout),
             )
         )
@@ -155,33 +158,49 @@ async def _ask(call: parking.Call, question: inbox.Question, timeout: float) -> 
                 await inbox.aexpire_now(key)
         except asyncio.CancelledError:
             # Nobody waits for the answer any more.
-            await parking.to_the_end(_withdraw(elicitation, call, question))
+            await to_the_end(_withdraw(elicitation, call, question))
             raise
     return _told(await _take(call, question), question)
 
 
-async def _take(call: parking.Call, question: inbox.Question) -> StoredFormAnswer | None:
+async def _take(call: Call, question: inbox.Question) -> StoredFormAnswer | None:
     """Take an answer to be sent, and note that; a caller that is cancelled is too late."""
 
     async def take() -> StoredFormAnswer | None:
-        taken = await sync_to_async(handler.take_answers)(call.answers, [question])
+        taken = await sync_to_async(_take_now)(call, question)
         if not taken:
             return None
         if taken[0].elicitation_id:
-            await parking.anote_deliveries({taken[0].elicitation_id: Delivery.DELIVERED})
+            await sync_to_async(parking.note_deliveries)(
+                {taken[0].elicitation_id: Delivery.DELIVERED}
+            )
         return taken[0]
 
-    return await parking.to_the_end(take())
+    return await to_the_end(take())
 
 
-async def _withdraw(
-    elicitation: Elicitation, call: parking.Call, question: inbox.Question
-) -> None:
+async def _withdraw(elicitation: Elicitation, call: Call, question: inbox.Question) -> None:
     # Answered in this very moment, it is closed; either way what was recorded is dropped.
     with suppress(inbox.ElicitationClosedError):
         await inbox.awithdraw(elicitation.pk, reason="cancelled")
-    await sync_to_async(handler.take_answers)(call.answers, [question])
-    await parking.anote_deliveries({elicitation.pk: Delivery.DROPPED})
+    await sync_to_async(_take_now)(call, question)
+    await sync_to_async(parking.note_deliveries)({elicitation.pk: Delivery.DROPPED})
+
+
+def _take_now(call: Call, question: inbox.Question) -> list[StoredFormAnswer] | None:
+    return call.answers.take_form_answers([question.elicitation], [question.number])
+
+
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Run ``work`` to its end, though the caller is being cancelled.
+
+    Once is not enough: anyio, and so the SDK, cancels again at every ``await``.
+    """
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task])
+    return task.result()
 
 
 class _Waiters:

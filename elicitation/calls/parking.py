@@ -1,62 +1,44 @@
-"""A tool call that waits between rounds: park it, find it, claim it, close it.
+"""A call that waits between rounds: find it, claim it, park it, take its answers, close it.
 
-The parked round takes the place of the server's first reply, so that there is one way
-through a call, for the first time and for every time it is resumed.
-
-Locks are taken in one order everywhere: the call's row, its questions, its answers.
+Each function is one step of a call: all that the step does in the database, in one transaction.
+Locks are taken in one order everywhere: the call's row, its elicitations, its answers.
 """
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import json
 import logging
 import uuid
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from functools import partial
+from typing import Any
 
-from asgiref.sync import sync_to_async
-from django.db import models
+from django.db import IntegrityError
+from django.db.models import Count, Q
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 
 from .. import inbox, store
 from ..conf import settings
-from ..core import ElicitationError, ElicitationPending
+from ..core import ElicitationError, ElicitationPending, ElicitationRefusal
 from ..models import (
-    MAX_LABEL_CHARS,
     Elicitation,
-    InvalidNameError,
     ParkedCall,
+    ParkedCallQuerySet,
+    ServerPolicy,
     StoredFormAnswer,
-    check_name,
     encode_json,
 )
-
-if TYPE_CHECKING:
-    from django.contrib.auth.base_user import AbstractBaseUser
+from .lease import CallInProgressError, Lease
+from .outcome import NotSentError
+from .requests import read_questions, wanted_answers
+from .values import Call, Round
 
 logger = logging.getLogger("elicitation")
 
 Delivery = Elicitation.Delivery
-
-T = TypeVar("T")
-
-
-class CallInProgressError(ElicitationError):
-    """Another process is resuming this call just now."""
-
-    def __init__(self) -> None:
-        seconds = settings.RESUME_LEASE.total_seconds()
-        super().__init__(
-            "Another process is resuming this call. If that process has died, the call can be "
-            f"resumed {seconds:g} seconds after its last sign of life.",
-            code="call_in_progress",
-        )
 
 
 class AnotherRespondentError(ElicitationError):
@@ -70,159 +52,70 @@ class AnotherRespondentError(ElicitationError):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """A tool call as the host makes it, or made it before it was parked.
+class TooManyOpenRefusal(ElicitationRefusal):
+    """So many elicitations wait for this person that no more are put to them."""
 
-    ``arguments`` is a JSON object, ``respondent`` the person who is asked. Without a call id
-    of the host's, the arguments tell calls of one tool apart.
-
-    Raises:
-        InvalidNameError: A name that no row can hold, or a respondent who has no row.
-        TooLargeError: The arguments are no JSON, or too much of it.
-    """
-
-    scope: str
-    server: str
-    tool: str
-    arguments: Mapping[str, Any] | None
-    respondent: AbstractBaseUser
-    id: str = ""
-    scope_label: str = ""
-    arguments_json: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        for name in ("scope", "server", "tool"):
-            check_name(f"The {name}", getattr(self, name))
-        check_name("The call", self.id, blank=True)
-        check_name("The scope label", self.scope_label, blank=True)
-        if len(self.scope_label) > MAX_LABEL_CHARS:
-            raise InvalidNameError(
-                "The scope label", f"is longer than {MAX_LABEL_CHARS} characters"
-            )
-        if self.respondent.pk is None:
-            raise InvalidNameError(
-                "The respondent",
-                "must be a user who is in the database, not an anonymous or unsaved one; pass "
-                "None where nobody can be asked",
-            )
-        text = encode_json("arguments", self.arguments, settings.MAX_CALL_BYTES)
-        object.__setattr__(self, "arguments_json", text)
-        if not self.id:
-            canonical = json.dumps(self.arguments, sort_keys=True)
-            digest = hashlib.sha256(canonical.encode()).hexdigest()
-            object.__setattr__(self, "id", f"arguments:{digest}")
-
-    @classmethod
-    def of(cls, parked: ParkedCall) -> Self:
-        """Return the call of a parked row, with the arguments it was made with."""
-        return cls(
-            scope=parked.scope,
-            server=parked.server,
-            tool=parked.tool,
-            arguments=json.loads(parked.arguments),
-            respondent=parked.respondent,
-            id=parked.call,
-            scope_label=parked.scope_label,
-        )
-
-    @property
-    def key(self) -> uuid.UUID:
-        """The key of the call's row."""
-        return store.call_key(scope=self.scope, call=self.id, server=self.server, tool=self.tool)
-
-    @property
-    def answers(self) -> store.DatabaseFormAnswerStore:
-        """The answers recorded for this call."""
-        return store.DatabaseFormAnswerStore(
-            scope=self.scope, call=self.id, respondent_id=self.respondent.pk
+    def __init__(self, server: str) -> None:
+        super().__init__(
+            f"The server '{server}' asks a person for whom too much waits already. See "
+            "ELICITATION_MAX_OPEN and ELICITATION_MAX_OPEN_PER_PERSON.",
+            code="too_many_open",
+            reason="too many elicitations wait for this person",
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
-    """What a server asks for before it goes on with a call (MCP 2026-07-28, MRTR).
-
-    ``requests`` holds the requests by the server's keys, ``request_state`` what it wants back
-    byte for byte, ``None`` where it sent none. Rounds are counted from 1; servers forget a
-    state some time after ``received_at``. ``plain`` is a round that came as an error (MCP
-    2025-11-25, ``URLElicitationRequiredError``): its retry is the same call, and nothing more.
-    """
-
-    number: int
-    # No part of a repr, which may end in a log: addresses carry secrets.
-    requests: Mapping[str, Mapping[str, Any]] = field(repr=False)
-    request_state: str | None = field(repr=False)
-    received_at: datetime = field(default_factory=timezone.now)
-    plain: bool = False
-
-    @classmethod
-    def of(cls, parked: ParkedCall) -> Self:
-        """Return the round in which a call was parked."""
-        return cls(
-            number=parked.round,
-            requests=json.loads(parked.requests),
-            request_state=json.loads(parked.request_state),
-            received_at=parked.received_at,
-            plain=parked.plain,
-        )
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether the server may have forgotten the state by now."""
-        return self.received_at + settings.STATE_MAX_AGE <= timezone.now()
+class AskedTooOften(Exception):  # no error: the caller declines
+    """The call has asked in as many rounds as ``ELICITATION_MAX_ROUNDS`` lets it."""
 
 
-def find(call: Call) -> ParkedCall | None:
-    """Return the row of this call, if it is parked.
+class AlreadyParked(Exception):  # no error: the caller goes on with that one
+    """The same call was made twice, and the other one is parked."""
+
+
+def rows() -> ParkedCallQuerySet:
+    """Return the rows of parked calls, in the database to which they are written."""
+    return ParkedCall.objects.using(store.write_alias())
+
+
+def find(call: Call) -> bool:
+    """Whether this call is parked.
 
     Raises:
         AnotherRespondentError: It waits for somebody else.
+        OuterTransactionError: Called inside a transaction: were it rolled back, the questions
+            would be gone that people have been told of.
     """
-    parked = (
-        ParkedCall.objects.using(store.write_alias())
-        .select_related("respondent")
-        .filter(pk=call.key)
-        .first()
-    )
-    if parked is not None and parked.respondent_id != call.respondent.pk:
+    store.refuse_outer_transaction()
+    found = rows().filter(pk=call.key).order_by().values_list("respondent_id", flat=True)
+    respondent = next(iter(found), None)
+    if respondent is not None and respondent != call.respondent_id:
         raise AnotherRespondentError
-    return parked
+    return respondent is not None
 
 
-def get(parked_call_id: uuid.UUID | str) -> ParkedCall:
-    """Return the parked call with this id.
-
-    Raises:
-        ParkedCall.DoesNotExist: It has finished, or there never was one.
-    """
-    rows = ParkedCall.objects.using(store.write_alias()).select_related("respondent")
-    return rows.get(pk=parked_call_id)
-
-
-def still_asked(parked: ParkedCall) -> list[Elicitation]:
-    """Return the questions a call still waits for; those whose time is up are closed first."""
-    rows = Elicitation.objects.using(store.write_alias()).of_call(parked.pk)
-    pending = list(rows.pending().order_by("asked_at", "number"))
-    for elicitation in pending:
+def waiting_for(parked_call_id: uuid.UUID) -> list[Elicitation]:
+    """Return the elicitations a call still waits for; those whose time is up are closed first."""
+    waiting = Elicitation.objects.using(store.write_alias()).of_call(parked_call_id).pending()
+    found = list(waiting.order_by("asked_at", "number"))
+    for elicitation in found:
         if elicitation.is_expired():
             inbox.expire(elicitation.pk)
-    return [elicitation for elicitation in pending if elicitation.is_open()]
+    return [elicitation for elicitation in found if elicitation.is_open()]
 
 
-def questions(elicitation_ids: Collection[uuid.UUID]) -> list[Elicitation]:
-    """Return these questions, in whatever state they are."""
-    rows = Elicitation.objects.using(store.write_alias()).filter(pk__in=elicitation_ids)
-    return list(rows.order_by("asked_at", "number"))
+def elicitations(elicitation_ids: Collection[uuid.UUID]) -> list[Elicitation]:
+    """Return these elicitations, in whatever state they are."""
+    found = Elicitation.objects.using(store.write_alias()).filter(pk__in=elicitation_ids)
+    return list(found.order_by("asked_at", "number"))
 
 
-def pending(elicitations: Sequence[Elicitation]) -> ElicitationPending:
-    """Return the exception that tells the host what its call waits for: at least one question.
+def pending(waiting: Sequence[Elicitation]) -> ElicitationPending:
+    """Return the exception that tells the host what its call waits for: at least one elicitation.
 
-    Of several questions it has the messages one after the other, the questions in one list,
-    the first fingerprint and the earliest deadline.
+    Of several it has the messages one after the other, the questions in one list, the first
+    fingerprint and the earliest deadline.
     """
-    asked = [elicitation.pending() for elicitation in elicitations]
+    asked = [elicitation.pending() for elicitation in waiting]
     return ElicitationPending(
         server_name=asked[0].server_name,
         tool_name=asked[0].tool_name,
@@ -230,308 +123,603 @@ def pending(elicitations: Sequence[Elicitation]) -> ElicitationPending:
         questions=[question for one in asked for question in one.questions],
         fingerprint=asked[0].fingerprint,
         opens_address=any(one.opens_address for one in asked),
-        elicitation_ids=[elicitation.pk for elicitation in elicitations],
-        urls=[elicitation.get_absolute_url() for elicitation in elicitations],
-        parked_call_id=elicitations[0].parked_call_id,
-        deadline=min(elicitation.expires_at for elicitation in elicitations),
+        elicitation_ids=[elicitation.pk for elicitation in waiting],
+        urls=[elicitation.get_absolute_url() for elicitation in waiting],
+        parked_call_id=waiting[0].parked_call_id,
+        deadline=min(elicitation.expires_at for elicitation in waiting),
     )
 
 
-def claim(parked_call_id: uuid.UUID) -> ParkedCall:
-    """Make this process the one that resumes the call, until its lease runs out.
+# --- Going on --------------------------------------------------------------------------------
 
-    Returns:
-        The call as it is now that nobody else goes on with it.
+
+class WrongServerError(ElicitationError):
+    """A call was to go on at another server than the one that asked."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This call was parked for another server, and its answers go to no other. Resume it "
+            "with a session of its own server; the signals and the call's row name it.",
+            code="wrong_server",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """A parked call that this process goes on with."""
+
+    call: Call
+    round: Round
+    lease: Lease
+    row: ParkedCall
+    #: What the round puts to people, and their answers, if they were taken with the claim.
+    questions: Sequence[inbox.Question] = ()
+    taken: Sequence[StoredFormAnswer] | None = None
+    #: Whether all that it puts to people is answered, if nothing was taken yet.
+    is_complete: bool = False
+    #: Why the round cannot be put to people any more.
+    refusal: ElicitationRefusal | None = None
+
+
+@sensitive_variables()
+def resume(parked_call_id: uuid.UUID | str, *, server: str, is_modern: bool) -> Resumed:
+    """Make this process the one that goes on with a call, and take the answers of its round.
+
+    Args:
+        parked_call_id: The call.
+        server: The name of the server that the caller's session belongs to.
+        is_modern: Whether that session agreed on a revision that has request states.
 
     Raises:
+        ElicitationPending: People have to answer first.
+        WrongServerError: It is another server's call.
+        NotSentError: The server would ignore the state and the answers in this session.
         CallInProgressError: Another process has it.
+        OuterTransactionError: Called inside a transaction.
         ParkedCall.DoesNotExist: It has finished.
     """
-    now = timezone.now()
-    rows = ParkedCall.objects.using(store.write_alias()).filter(pk=parked_call_id)
-    until = now + settings.RESUME_LEASE
-    claimed = store.in_transaction(lambda: rows.unclaimed(now).update(claimed_until=until))
-    parked = get(parked_call_id)
-    if claimed != 1:
+    lease = Lease(parked_call_id=_as_uuid(parked_call_id))
+
+    def resume() -> Resumed | None:
+        if not lease.claim():
+            return None
+        row = rows().get(pk=lease.parked_call_id)
+        if row.server != server:
+            raise WrongServerError
+        call, round = Call.of(row), Round.of(row)
+        if not (is_modern or round.plain):
+            raise NotSentError(server, row.tool, "wrong_revision", parked_call_id=row.pk)
+        resumed = partial(Resumed, call=call, round=round, lease=lease, row=row)
+        if row.working_since is not None:
+            return resumed()
+        try:
+            questions = read(call, round)
+        except ElicitationRefusal as refusal:
+            return resumed(refusal=refusal)
+        wanted = wanted_answers(call.answers, questions)
+        if len(questions) < len(round.requests):
+            # The host's own callables come before the take.
+            usable = store.answers(wanted).filter(expires_at__gt=timezone.now())
+            return resumed(is_complete=usable.count() == len(wanted))
+        return resumed(questions=questions, taken=store.take(wanted))
+
+    while True:
+        resumed = store.in_transaction(resume, durable=True)
+        if resumed is not None:
+            return resumed
+        _raise_why_not(lease.parked_call_id)
+
+
+def _raise_why_not(parked_call_id: uuid.UUID) -> None:
+    """Say why a call cannot be claimed; return where it can be by now."""
+    row = rows().filter(pk=parked_call_id)
+    if not row.exists():
+        raise ParkedCall.DoesNotExist
+    if waiting := waiting_for(parked_call_id):
+        raise pending(waiting)
+    if row.leased().exists():
         raise CallInProgressError
-    return parked
 
 
-def renew(parked: ParkedCall) -> bool:
-    """Prolong the lease of a call that this process is resuming; whether it still had it."""
-    until = timezone.now() + settings.RESUME_LEASE
-    rows = _still_claimed(parked)
-    if store.in_transaction(lambda: rows.update(claimed_until=until)) != 1:
-        return False
-    parked.claimed_until = until
-    return True
+def _as_uuid(value: uuid.UUID | str) -> uuid.UUID:
+    try:
+        return value if isinstance(value, uuid.UUID) else uuid.UUID(str(value))
+    except ValueError:
+        raise ParkedCall.DoesNotExist from None
 
 
-def release(parked: ParkedCall) -> None:
+def renew(lease: Lease) -> bool:
+    """Prolong a lease; whether this process still had it."""
+    return store.in_transaction(lease.renew)
+
+
+def release(lease: Lease) -> None:
     """Let any process resume the call again, if this one still has it."""
-    rows = _still_claimed(parked)
-    store.in_transaction(lambda: rows.update(claimed_until=None))
+    store.in_transaction(lease.release)
 
 
-def _still_claimed(parked: ParkedCall) -> models.QuerySet[ParkedCall]:
-    # Another process that has claimed it since did so until another moment.
-    rows = ParkedCall.objects.using(store.write_alias())
-    return rows.filter(pk=parked.pk, claimed_until=parked.claimed_until)
+# --- Taking ----------------------------------------------------------------------------------
+
+
+@sensitive_variables()
+def take(
+    call: Call, round: Round, lease: Lease
+) -> tuple[list[inbox.Question], list[StoredFormAnswer]] | None:
+    """Take the answers of a round, under the lease and the policy of the moment.
+
+    Args:
+        call: The call.
+        round: Its round.
+        lease: The lease under which they are sent.
+
+    Returns:
+        The round's questions, and the answers that were taken; ``None`` where one is missing,
+        in which case all of them stay.
+
+    Raises:
+        ElicitationRefusal: The policy does not let the server ask any more.
+        CallInProgressError: The lease ran out, and another process has the call.
+        OuterTransactionError: Called inside a transaction.
+    """
+
+    def take() -> tuple[list[inbox.Question], list[StoredFormAnswer]] | None:
+        if not lease.renew():
+            raise CallInProgressError
+        questions = read(call, round)
+        taken = store.take(wanted_answers(call.answers, questions))
+        return None if taken is None else (questions, taken)
+
+    return store.in_transaction(take, durable=True)
+
+
+def read(call: Call, round: Round) -> list[inbox.Question]:
+    """Return what a round puts to people, as the policy of this moment lets it.
+
+    Raises:
+        ElicitationRefusal: It cannot be put to a person.
+    """
+    policy = ServerPolicy.objects.for_server(call.server)
+    return read_questions(round.requests, server=call.server, tool=call.tool, policy=policy)
+
+
+@sensitive_variables()
+def put_back(
+    answers: Iterable[StoredFormAnswer],
+    *,
+    lease: Lease | None = None,
+    deliveries: Mapping[uuid.UUID, str] | None = None,
+    fresh_after: Collection[int] | None = None,
+    unsent_reason: str = "",
+    retry_at: datetime | None = None,
+    release: bool = True,
+) -> bool:
+    """Record again answers that were taken and that the server cannot have acted on.
+
+    An answer that was recorded meanwhile is newer, and stays. Under a lease that another process
+    has by now nothing is put back: that process has said in the audit that they are lost.
+
+    Args:
+        answers: The answers.
+        lease: The lease under which they were taken; given back.
+        deliveries: How it ended with others, by the ids of their elicitations.
+        fresh_after: The rounds after which the call was made afresh, where that has changed.
+        unsent_reason: Why the request did not reach the server, as a code.
+        retry_at: When the host is told again.
+        release: Whether the lease is given back.
+
+    Returns:
+        Whether they were put back.
+    """
+    back = list(answers)
+
+    def put() -> bool:
+        if lease is not None:
+            changes: dict[str, Any] = {"lease": None, "leased_until": None} if release else {}
+            if fresh_after is not None:
+                changes["fresh_after"] = json.dumps(sorted(fresh_after))
+            if unsent_reason:
+                changes["unsent_reason"] = unsent_reason
+            if changes and lease.rows().update(**changes) != 1:
+                note_deliveries(deliveries or {})
+                return False
+        _record_unless_newer(back)
+        ids = [answer.elicitation_id for answer in back if answer.elicitation_id]
+        if retry_at is not None and ids:
+            told_again = Elicitation.objects.using(store.write_alias()).filter(pk__in=ids)
+            told_again.undelivered().update(resume_at=retry_at)
+        note_deliveries({key: how for key, how in (deliveries or {}).items() if key not in ids})
+        return True
+
+    return store.in_transaction(put)
+
+
+def _record_unless_newer(answers: Sequence[StoredFormAnswer]) -> None:
+    # What is there under the same key was recorded after these were taken.
+    if answers:
+        StoredFormAnswer.objects.using(store.write_alias()).bulk_create(
+            answers, ignore_conflicts=True
+        )
+
+
+# --- Parking ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """What a pass through the rounds brings to the call's row, beside the round itself."""
+
+    #: How it ended with elicitations whose answers were sent, by their ids.
+    deliveries: Mapping[uuid.UUID, str] = field(default_factory=dict)
+    #: Answers that the server has not read, or consents that it asks for again.
+    in_hand: Sequence[StoredFormAnswer] = ()
+    #: The rounds after which the call was made afresh.
+    fresh_after: Collection[int] = ()
+    #: Since when the server is at work and asks nothing; ``None`` where it asks.
+    working_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parked:
+    """What came of parking a round."""
+
+    #: The elicitations that wait for people; none where every answer is recorded.
+    waiting: Sequence[Elicitation]
+    #: The lease under which the caller goes on; ``None`` where people have to answer first.
+    lease: Lease | None
 
 
 @sensitive_variables()
 def park(
-    call: Call,
-    round: Round,
-    questions: Sequence[inbox.Question],
-    *,
-    resumed: bool,
-    lease: ParkedCall | None = None,
-    deliveries: Mapping[uuid.UUID, str] | None = None,
-    unsent: Sequence[StoredFormAnswer] = (),
-    started_afresh: bool = False,
-) -> list[Elicitation]:
+    call: Call, round: Round, *, lease: Lease | None = None, carried: Carried | None = None
+) -> Parked:
     """Store a round, ask what is not asked or answered yet, and clear away the rest.
 
-    One transaction: a park that fails in the middle leaves nothing behind.
+    One transaction: a park that fails in the middle leaves nothing behind. If every answer is
+    recorded nobody is asked, and the caller has the call's lease to go on with.
 
     Args:
         call: The call.
         round: The round it stops in.
-        questions: The round's questions; those that already wait, or have a recorded answer,
-            are not asked again.
-        resumed: Whether the caller found the call parked. If not, and it is parked by now,
-            the same call was made twice: it joins the questions that wait.
-        lease: The parked call that the caller goes on with, if it does.
-        deliveries: How it ended with questions whose answers were sent since.
-        unsent: Answers that were taken and refused unread; they are put back.
-        started_afresh: Whether the server has refused a state of this call unread.
-
-    Returns:
-        The questions that wait for the person.
+        lease: The lease under which the caller goes on with a parked call; ``None`` the first
+            time.
+        carried: What the caller brings.
 
     Raises:
+        ElicitationRefusal: It cannot be put to a person.
+        AskedTooOften: A person would have to be asked once more than ``ELICITATION_MAX_ROUNDS``.
+        AlreadyParked: The same call was made twice, and the other one is parked: its round stays.
         AnotherRespondentError: Somebody else was asked meanwhile, by the same call.
         CallInProgressError: The caller's lease ran out, and another process has the call.
         TooLargeError: The round's requests or state have too many bytes.
     """
-    alias = store.write_alias()
-    row = ParkedCall(
+    carried = carried or Carried()
+    row = _row(call, round, carried)
+    questions = read(call, round)
+    wanted = wanted_answers(call.answers, questions)
+    by_key = {each.key: each for each in wanted}
+
+    def park() -> Parked:
+        if lease is None:
+            row.save(using=store.write_alias(), force_insert=True)
+            there = row
+        else:
+            there = _locked(row, lease)
+        before = _Before.of(call.key, is_new=lease is None)
+        before.put_back(carried, by_key, round.number)
+        missing = [
+            question
+            for question, each in zip(questions, wanted, strict=True)
+            if not each.is_answered_by(before.answers.get(each.key))
+        ]
+        waiting, asks = _ask(call, round, missing, before)
+        if asks and there is not row and there.asked >= settings.MAX_ROUNDS:
+            raise AskedTooOften
+        before.clear(
+            keep_answers={each.key for each in wanted}
+            - {each.key for each in wanted_answers(call.answers, missing)},
+            keep_elicitations={elicitation.pk for elicitation in waiting},
+            later_than=round.number,
+            reason=inbox.REPLACED,
+        )
+        held = None if waiting else lease or Lease(parked_call_id=call.key)
+        _update(row, there, held, asks)
+        return Parked(waiting=waiting, lease=held)
+
+    try:
+        return store.in_transaction(park)
+    except IntegrityError:
+        if lease is None and find(call):
+            raise AlreadyParked from None
+        raise
+
+
+def _row(call: Call, round: Round, carried: Carried) -> ParkedCall:
+    """Return the row of a call in this round, unwritten.
+
+    Raises:
+        TooLargeError: The round's requests or state have too many bytes.
+    """
+    return ParkedCall(
         id=call.key,
         scope=call.scope,
         scope_label=call.scope_label,
         call=call.id,
         server=call.server,
         tool=call.tool,
-        respondent_id=call.respondent.pk,
+        method=call.method,
+        respondent_id=call.respondent_id,
         arguments=call.arguments_json,
+        options=encode_json("options", dict(call.options), settings.MAX_CALL_BYTES),
         round=round.number,
         requests=encode_json("requests", round.requests, settings.MAX_CALL_BYTES),
         request_state=encode_json("request state", round.request_state, settings.MAX_CALL_BYTES),
         received_at=round.received_at,
         plain=round.plain,
-        started_afresh=started_afresh,
+        # What a first round nearly always comes to, so that its row is written once.
+        asked=1 if round.requests else 0,
+        working_since=carried.working_since,
+        fresh_after=json.dumps(sorted(carried.fresh_after)),
     )
-    answer_keys = {
-        call.answers.key(question.elicitation, question.number): question for question in questions
+
+
+def _locked(row: ParkedCall, lease: Lease) -> ParkedCall:
+    """Return the call's row as it is, locked.
+
+    Raises:
+        CallInProgressError: The lease is another process's by now, or the call is over.
+    """
+    light = rows().only("asked", "lease").select_for_update()
+    there = light.filter(pk=row.pk).first()
+    if there is None or there.lease != lease.token:
+        raise CallInProgressError
+    return there
+
+
+def _update(row: ParkedCall, there: ParkedCall, held: Lease | None, asks: bool) -> None:
+    """Write the round into the call's row; a new row that waits for people has it already."""
+    is_new = there is row
+    asked = int(asks) + (0 if is_new else there.asked)
+    changes: dict[str, Any] = {"asked": asked} if asked != row.asked else {}
+    if not is_new:
+        row.asked = asked
+        changes = {name: getattr(row, name) for name in _CHANGES}
+    if held is not None:
+        held.hold(rows().filter(pk=row.pk), **changes)
+    elif changes:
+        # It waits for a person now: whoever hears of the answer first may go on.
+        rows().filter(pk=row.pk).update(lease=None, leased_until=None, **changes)
+
+
+#: What a later round changes in the row of its call.
+_CHANGES = (
+    "round",
+    "requests",
+    "request_state",
+    "received_at",
+    "plain",
+    "fresh_after",
+    "asked",
+    "unsent_reason",
+    "look_at",
+    "working_since",
+    "looked",
+)
+
+
+def _ask(
+    call: Call, round: Round, missing: Sequence[inbox.Question], before: _Before
+) -> tuple[list[Elicitation], bool]:
+    """Ask what is missing, unless it waits already; return what waits, and whether it asked."""
+    open_ones = {
+        (each.fingerprint, each.number): each for each in before.elicitations if each.is_open()
     }
+    new = [each for each in missing if (each.fingerprint, each.number) not in open_ones]
+    if new:
+        _refuse_too_many(call, len(new))
+    asked = {
+        (question.fingerprint, question.number): elicitation
+        for question, elicitation in zip(
+            new,
+            inbox.ask_all(
+                new,
+                parked_call_id=call.key,
+                scope=call.scope,
+                scope_label=call.scope_label,
+                call=call.id,
+                round=round.number,
+                respondent_id=call.respondent_id,
+            ),
+            strict=True,
+        )
+    }
+    found = open_ones | asked
+    return [found[each.fingerprint, each.number] for each in missing], bool(new)
 
-    def park() -> list[Elicitation]:
-        # Inserted first and locked then: locking a missing row blocks MariaDB's inserters.
-        ParkedCall.objects.using(alias).bulk_create([row], ignore_conflicts=True)
-        there = ParkedCall.objects.using(alias).select_for_update().get(pk=row.pk)
-        if there.respondent_id != row.respondent_id:
-            raise AnotherRespondentError
-        if lease is not None and there.claimed_until != lease.claimed_until:
-            raise CallInProgressError
-        asked = Elicitation.objects.using(alias).of_call(row.pk).open().order_by("asked_at")
-        if not resumed and (joined := list(asked)):
-            return joined
-        # The lease is not ours to end here, and may not be ours at all.
-        row.claimed_until = there.claimed_until
-        row.asked = there.asked
-        back = [answer for answer in unsent if answer.pk in answer_keys]
+
+def _refuse_too_many(call: Call, more: int) -> None:
+    """Raise ``TooManyOpenRefusal`` where too much waits for this person already."""
+    alias = store.write_alias()
+    theirs = Elicitation.objects.using(alias).filter(respondent=call.respondent_id).open()
+    mine = Q(policy=inbox.policy_key(call.server))
+    count = theirs.order_by().aggregate(all=Count("pk"), mine=Count("pk", filter=mine))
+    if (
+        count["mine"] + more > settings.MAX_OPEN
+        or count["all"] + more > settings.MAX_OPEN_PER_PERSON
+    ):
+        raise TooManyOpenRefusal(call.server)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Before:
+    """What a call has asked and been answered, of which its server got nothing yet."""
+
+    call_key: uuid.UUID
+    #: Pending ones, and closed ones of which the server got nothing.
+    elicitations: list[Elicitation]
+    #: Recorded answers by their keys.
+    answers: dict[uuid.UUID, StoredFormAnswer]
+
+    @classmethod
+    def of(cls, call_key: uuid.UUID, *, is_new: bool = False) -> _Before:
+        """Read it. Elicitations first: one that is answered in between has its answer then.
+
+        A call whose row is new has asked nothing yet; a host may have recorded an answer.
+        """
+        alias = store.write_alias()
+        if is_new and not StoredFormAnswer.objects.using(alias).of_call(call_key).exists():
+            return cls(call_key=call_key, elicitations=[], answers={})
+        unsettled = Elicitation.objects.using(alias).of_call(call_key).filter(delivered_at=None)
+        elicitations = list(unsettled.defer("requested_schema").order_by("asked_at", "number"))
+        answers = StoredFormAnswer.objects.using(alias).of_call(call_key)
+        return cls(
+            call_key=call_key,
+            elicitations=elicitations,
+            answers={answer.pk: answer for answer in answers},
+        )
+
+    def put_back(self, carried: Carried, wanted: Collection[uuid.UUID], round_number: int) -> None:
+        """Record what the caller has in hand and the call still needs; the rest is dropped."""
+        back = [
+            answer
+            for answer in carried.in_hand
+            if answer.pk in wanted or answer.round > round_number
+        ]
         _record_unless_newer(back)
-        # A consent that the server was told and asks for again: told, and still in the outbox.
-        waits_on = {answer.elicitation_id for answer in back if answer.elicitation_id}
-        waits_on &= set(deliveries or {})
-        Elicitation.objects.using(alias).filter(pk__in=waits_on).update(
-            delivery=Delivery.DELIVERED
+        for answer in back:
+            self.answers.setdefault(answer.pk, answer)
+        ids = {answer.elicitation_id for answer in back if answer.elicitation_id}
+        # A consent that the server got and asks for again: delivered, and still in the outbox.
+        again = ids & set(carried.deliveries)
+        if again:
+            told = Elicitation.objects.using(store.write_alias()).filter(pk__in=again)
+            told.update(delivery=Delivery.DELIVERED)
+        self.note({key: how for key, how in carried.deliveries.items() if key not in ids})
+        dropped = {answer.elicitation_id for answer in carried.in_hand if answer not in back}
+        self.note({key: Delivery.DROPPED for key in dropped if key is not None})
+
+    def note(self, deliveries: Mapping[uuid.UUID, str]) -> None:
+        """Write down how it ended with elicitations, which are settled by that."""
+        note_deliveries(deliveries)
+        self.elicitations = [each for each in self.elicitations if each.pk not in deliveries]
+
+    def clear(
+        self,
+        *,
+        keep_answers: Collection[uuid.UUID],
+        keep_elicitations: Collection[uuid.UUID],
+        later_than: int | None = None,
+        reason: str,
+    ) -> None:
+        """Take back what is not asked any more, and say in the audit what became of the rest.
+
+        Args:
+            keep_answers: The keys of answers that are needed.
+            keep_elicitations: The ids of elicitations that go on waiting.
+            later_than: Answers to later rounds stay: after a fresh call they are asked for again.
+            reason: Why a pending elicitation is withdrawn.
+        """
+        pending = [each for each in self.elicitations if each.state == Elicitation.State.PENDING]
+        closed = [each for each in self.elicitations if each not in pending]
+        was_quicker = inbox.withdraw_all(
+            [each for each in pending if each.pk not in keep_elicitations], reason=reason
         )
-        note_deliveries(
-            {key: how for key, how in (deliveries or {}).items() if key not in waits_on}
-        )
-        _note_delivery(
-            (answer for answer in unsent if answer.pk not in answer_keys), Delivery.DROPPED
-        )
-        recorded = StoredFormAnswer.objects.using(alias).filter(pk__in=answer_keys)
-        keep = {
-            answer.pk: answer
-            for answer in recorded
-            if call.answers.can_be_sent(answer, answer_keys[answer.pk].elicitation)
+        kept = {
+            key: answer
+            for key, answer in self.answers.items()
+            if key in keep_answers
+            or (later_than is not None and answer.round > later_than and not answer.is_expired())
         }
-        waiting = {(one.fingerprint, one.number): one for one in asked}
-        waits = []
-        for key, question in answer_keys.items():
-            if key in keep:
-                continue
-            what = (question.elicitation.fingerprint(), question.number)
-            if (one := waiting.get(what)) is None:
-                row.asked = there.asked + 1
-                one = inbox.ask(
-                    question,
-                    parked_call_id=row.pk,
-                    scope=call.scope,
-                    scope_label=call.scope_label,
-                    call=call.id,
-                    round=round.number,
-                    respondent=call.respondent,
-                )
-            waits.append(one)
-        if lease is not None and waits:
-            # It waits for a person now: whoever hears of the answer first may go on.
-            row.claimed_until = None
-        row.save(using=alias, force_update=True)
-        inbox.replace(row.pk, keep={one.pk for one in waits}, reason=inbox.REPLACED)
-        _settle(row.pk, keep=keep)
-        return waits
-
-    return store.in_transaction(park)
-
-
-async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """Run ``work`` to its end, though the caller is being cancelled.
-
-    Once is not enough: anyio, and so the SDK, cancels again at every ``await``.
-    """
-    task = asyncio.ensure_future(work)
-    while not task.done():
-        with suppress(asyncio.CancelledError):
-            await asyncio.wait([task])
-    return task.result()
+        dropped = store.drop([key for key in self.answers if key not in kept])
+        became: dict[uuid.UUID, str] = {
+            answer.elicitation_id: (
+                Delivery.NEVER_RESUMED if answer.is_expired() else Delivery.DROPPED
+            )
+            for answer in dropped
+            if answer.elicitation_id is not None
+        }
+        waits = {answer.elicitation_id for answer in kept.values()}
+        # What is closed and left without an answer was taken by a process that broke off. A
+        # consent that the server got before was delivered.
+        note_deliveries(
+            {
+                each.pk: each.delivery or became.get(each.pk, Delivery.ROUND_LOST)
+                for each in closed
+                if each.pk not in waits
+            }
+        )
+        if was_quicker:
+            # Somebody closed one of them in this moment: its answer is not asked for either.
+            again = _Before.of(self.call_key)
+            again.clear(
+                keep_answers=keep_answers,
+                keep_elicitations=keep_elicitations,
+                later_than=later_than,
+                reason=reason,
+            )
 
 
-def put_back(
-    answers: Iterable[StoredFormAnswer],
-    *,
-    lease: ParkedCall | None = None,
-    started_afresh: bool = False,
-) -> None:
-    """Record again answers that were taken and that the server cannot have acted on.
-
-    An answer that was recorded meanwhile is newer, and stays.
-
-    Args:
-        answers: The answers.
-        lease: The parked call that this process goes on with, if it does.
-        started_afresh: Whether its server has refused a state unread; noted in its row, so
-            that the server can say that only once.
-    """
-    rows = list(answers)
-
-    def put() -> None:
-        if lease is not None and started_afresh:
-            _still_claimed(lease).update(started_afresh=True)
-        _record_unless_newer(rows)
-
-    if rows or started_afresh:
-        store.in_transaction(put)
+def leave_working(lease: Lease, *, looked: int, look_at: datetime) -> None:
+    """Give back a call whose server is at work; it is looked after again at ``look_at``."""
+    store.in_transaction(
+        lambda: lease.rows().update(lease=None, leased_until=None, looked=looked, look_at=look_at)
+    )
 
 
-def _record_unless_newer(rows: Sequence[StoredFormAnswer]) -> None:
-    # What is there under the same key was recorded after these were taken.
-    StoredFormAnswer.objects.using(store.write_alias()).bulk_create(rows, ignore_conflicts=True)
-
-
+@sensitive_variables()
 def close(
     call_key: uuid.UUID,
     respondent_id: Any,
     *,
-    deliveries: Mapping[uuid.UUID, str] | None = None,
-    unsent: Iterable[StoredFormAnswer] = (),
+    lease: Lease | None = None,
+    carried: Carried | None = None,
+    asked_once: bool = False,
 ) -> None:
-    """Forget a call that has ended, and note in its questions how that was.
+    """Forget a call that has ended, and note in its elicitations how that was.
 
     Args:
         call_key: The call.
         respondent_id: Whose call it is; where the same call waits for somebody else by now,
             that is left alone.
-        deliveries: How it ended with questions whose answers were sent since it was parked.
-        unsent: Answers that were taken and refused unread, and that nobody asks for now.
+        lease: The lease under which the caller went on with it. Where another process has the
+            call by now, only what became of the answers is noted.
+        carried: What became of the answers. Those in hand are asked for by nobody.
+        asked_once: Whether nothing else of the call can be left.
     """
+    carried = carried or Carried()
 
     def close() -> None:
-        rows = ParkedCall.objects.using(store.write_alias()).filter(pk=call_key)
-        rows.filter(respondent=respondent_id).delete()
-        note_deliveries(deliveries or {})
-        _note_delivery(unsent, Delivery.DROPPED)
-        if not rows.exists():
-            inbox.replace(call_key, keep=set(), reason=inbox.FINISHED)
-            _settle(call_key, keep={})
+        mine = rows().filter(pk=call_key, respondent=respondent_id)
+        if lease is not None:
+            mine = mine.filter(lease=lease.token)
+        gone, _by_model = mine.delete()
+        if not gone and rows().filter(pk=call_key).exists():
+            note_deliveries(
+                {
+                    **dict(carried.deliveries),
+                    **{
+                        answer.elicitation_id: Delivery.DROPPED
+                        for answer in carried.in_hand
+                        if answer.elicitation_id is not None
+                    },
+                }
+            )
+            return
+        if asked_once and not carried.in_hand:
+            note_deliveries(carried.deliveries)
+            return
+        before = _Before.of(call_key)
+        before.put_back(carried, wanted=(), round_number=NO_ROUND)
+        before.clear(keep_answers=(), keep_elicitations=(), reason=inbox.FINISHED)
 
     store.in_transaction(close)
 
 
-def close_abandoned(since: datetime, *, limit: int = 100) -> int:
-    """Close up to ``limit`` calls that ask nothing since ``since`` and that nobody goes on with.
-
-    Each is a transaction of its own, under the call's lease: a host that comes back at this
-    very moment finds it in progress, and then gone.
-    """
-    rows = ParkedCall.objects.using(store.write_alias())
-    closed = 0
-    abandoned = rows.abandoned(since)
-    for key in abandoned.unclaimed().values_list("pk", flat=True)[:limit]:
-        try:
-            parked = claim(key)
-        except (CallInProgressError, ParkedCall.DoesNotExist):
-            continue
-        # Looked at again now that nobody else goes on with it: it may ask anew.
-        if abandoned.filter(pk=key).exists():
-            close(parked.pk, parked.respondent_id)
-            closed += 1
-            logger.info(
-                "A parked call was closed: nobody went on with it",
-                extra={
-                    "parked_call_id": str(parked.pk),
-                    "server": parked.server,
-                    "tool": parked.tool,
-                    "round": parked.round,
-                },
-            )
-        else:
-            release(parked)
-    return closed
-
-
-def delete_expired(*, now: datetime | None = None, limit: int = 500) -> int:
-    """Delete up to ``limit`` answers whose time is up; the audit says that they were not sent.
-
-    Their questions stay in the outbox: a call that is resumed after this asks again.
-    """
-    now = now or timezone.now()
-    alias = store.write_alias()
-    expired = StoredFormAnswer.objects.using(alias).expired(now).order_by("expires_at")
-    found = dict(expired.values_list("pk", "elicitation_id")[:limit])
-
-    def delete() -> int:
-        questions = Elicitation.objects.using(alias).undelivered().filter(delivery="")
-        theirs = questions.filter(pk__in=[key for key in found.values() if key])
-        store.lock_now(theirs)
-        # Locked before the answers, as everywhere; the rows themselves are of no interest.
-        list(theirs.select_for_update().order_by("pk").values_list("pk"))
-        gone = store.delete_expired(list(found), now)
-        ids = {found[key] for key in gone}
-        questions.filter(pk__in=[key for key in ids if key]).update(
-            delivery=Delivery.NEVER_RESUMED
-        )
-        return len(gone)
-
-    return store.in_transaction(delete, redoable=True) if found else 0
+#: Above every round: nothing is asked in a later one.
+NO_ROUND = 1 << 15
 
 
 def note_deliveries(deliveries: Mapping[uuid.UUID, str]) -> None:
-    """Write down how it ended with each of these questions."""
+    """Write down how it ended with each of these elicitations."""
     for delivery in set(deliveries.values()):
         ids = [key for key, its_delivery in deliveries.items() if its_delivery == delivery]
         Elicitation.objects.using(store.write_alias()).filter(pk__in=ids).update(
@@ -542,38 +730,3 @@ def note_deliveries(deliveries: Mapping[uuid.UUID, str]) -> None:
                 "An elicitation has ended with its server",
                 extra={"elicitation_id": str(key), "delivery": str(delivery)},
             )
-
-
-def _note_delivery(answers: Iterable[StoredFormAnswer], delivery: str) -> None:
-    note_deliveries({row.elicitation_id: delivery for row in answers if row.elicitation_id})
-
-
-def _settle(call_key: uuid.UUID, *, keep: Mapping[uuid.UUID, StoredFormAnswer]) -> None:
-    """Drop the answers that are not kept, and say in the audit what became of each."""
-    rows = Elicitation.objects.using(store.write_alias()).of_call(call_key).undelivered()
-    dropped = store.drop(call_key, keep=keep)
-    # Not of a consent that the server was told before.
-    told = set(rows.filter(delivery=Delivery.DELIVERED).values_list("pk", flat=True))
-    lost = [row for row in dropped if row.elicitation_id not in told]
-    _note_delivery((row for row in lost if not row.is_expired()), Delivery.DROPPED)
-    _note_delivery((row for row in lost if row.is_expired()), Delivery.NEVER_RESUMED)
-    kept = [row.elicitation_id for row in keep.values() if row.elicitation_id]
-    left = dict(rows.exclude(pk__in=kept).order_by("pk").values_list("pk", "delivery"))
-    # What is closed and left without an answer was taken by a process that broke off, unless
-    # its answer was deleted when its time was up.
-    note_deliveries({key: delivery or Delivery.ROUND_LOST for key, delivery in left.items()})
-
-
-afind = sync_to_async(find)
-aget = sync_to_async(get)
-aquestions = sync_to_async(questions)
-astill_asked = sync_to_async(still_asked)
-aclaim = sync_to_async(claim)
-arenew = sync_to_async(renew)
-arelease = sync_to_async(release)
-apark = sync_to_async(park)
-aclose = sync_to_async(close)
-aput_back = sync_to_async(put_back)
-anote_deliveries = sync_to_async(note_deliveries)
-aclose_abandoned = sync_to_async(close_abandoned)
-adelete_expired = sync_to_async(delete_expired)

@@ -1,7 +1,6 @@
-"""What a server asks in one round: read it, and answer it from what people recorded.
+"""What a server asks in one round: read it, and say what an answer tells the server.
 
-Pure decisions over the wire's own JSON: nothing here knows the SDK, and nothing writes a row
-but the take.
+Pure decisions over the wire's own JSON: nothing here knows the SDK or writes a row.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from ..core import (
 )
 from ..inbox import Question
 from ..models import ServerPolicy, StoredFormAnswer, TooLargeError, encode_json
-from ..store import DatabaseFormAnswerStore, count_identical
+from ..store import DatabaseFormAnswerStore, WantedAnswer, number_identical
 
 #: The method of the requests that are put to a person.
 ELICITATION = "elicitation/create"
@@ -81,6 +80,7 @@ def read_questions(
         _read(key, params, server=server, tool=tool, policy=policy)
         for key, params in elicitations.items()
     ]
+    fingerprints = [elicitation.fingerprint() for elicitation, _ in asked]
     return [
         Question(
             elicitation=elicitation,
@@ -89,9 +89,10 @@ def read_questions(
             allow_confirmation=policy.allow_confirmation
             or isinstance(elicitation, URLElicitation),
             number=number,
+            fingerprint=fingerprint,
         )
-        for (elicitation, requested_schema), number in zip(
-            asked, count_identical([elicitation for elicitation, _ in asked]), strict=True
+        for (elicitation, requested_schema), fingerprint, number in zip(
+            asked, fingerprints, number_identical(fingerprints), strict=True
         )
     ]
 
@@ -137,22 +138,15 @@ def _read(
     return elicitation, text
 
 
-def can_answer(store: DatabaseFormAnswerStore, questions: Sequence[Question]) -> bool:
-    """Whether all these questions have recorded answers; nothing is taken."""
-    return store.can_take(*_apart(questions))
-
-
-def take_answers(
+def wanted_answers(
     store: DatabaseFormAnswerStore, questions: Sequence[Question]
-) -> list[StoredFormAnswer] | None:
-    """Take the answers to all questions of a round, or none.
-
-    Raises:
-        OuterTransactionError: Called inside a transaction.
-        django.db.DatabaseError: The store cannot be read. The call stays parked: that is
-            neither an answer nor a reason to ask again.
-    """
-    return store.take_form_answers(*_apart(questions))
+) -> list[WantedAnswer]:
+    """Return the answers that a round needs, one for each of its questions."""
+    return store.wanted(
+        [question.elicitation for question in questions],
+        [question.number for question in questions],
+        [question.fingerprint for question in questions],
+    )
 
 
 def outcome(answer: StoredFormAnswer, question: Question) -> Accept | Decline:
@@ -161,8 +155,18 @@ def outcome(answer: StoredFormAnswer, question: Question) -> Accept | Decline:
         return Decline()
     if isinstance(question.elicitation, URLElicitation):
         return Accept(None)
-    content = question.elicitation.schema.content_from_answers(answer.answers)
+    # The take has found that it fits.
+    content = answer.content or {}
     return Accept({name: _on_the_wire(value) for name, value in content.items()})
+
+
+def unanswered_action(answer: StoredFormAnswer | None = None) -> str:
+    """Return what the server gets if nobody accepted: ``decline``, or ``cancel``.
+
+    ``cancel`` is MCP's word for whatever is no person's decision (``ELICITATION_UNANSWERED``).
+    """
+    said_no = answer is not None and answer.from_person
+    return FormAnswerAction.DECLINE.value if said_no else settings.UNANSWERED
 
 
 def _on_the_wire(value: Any) -> Any:
@@ -170,9 +174,3 @@ def _on_the_wire(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_EXACT:
         return int(value)
     return value
-
-
-def _apart(questions: Sequence[Question]) -> tuple[list[AnyElicitation], list[int]]:
-    return [question.elicitation for question in questions], [
-        question.number for question in questions
-    ]

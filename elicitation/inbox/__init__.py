@@ -15,10 +15,12 @@ from .asking import (
     aconsented,
     arecorded,
     ask,
+    ask_all,
     ask_in_call,
     consented,
+    policy_key,
     recorded,
-    replace,
+    withdraw_all,
 )
 from .closing import (
     aanswer,
@@ -38,7 +40,6 @@ from .errors import (
     ElicitationReplacedError,
     WrongModeError,
 )
-from .outbox import LONGEST_PAUSE, Resent, aresend_due, resend_due
 from .reading import (
     afollow_up,
     aget,
@@ -75,14 +76,12 @@ from .url_mode import (
 
 __all__ = [
     "FINISHED",
-    "LONGEST_PAUSE",
     "REPLACED",
     "TAKEN_BACK",
     "AnswerRefusals",
     "ElicitationClosedError",
     "ElicitationReplacedError",
     "Question",
-    "Resent",
     "WrongModeError",
     "aanswer",
     "aask_in_call",
@@ -101,9 +100,9 @@ __all__ = [
     "ago_on",
     "answer",
     "arecorded",
-    "aresend_due",
     "ashown",
     "ask",
+    "ask_all",
     "ask_in_call",
     "awithdraw",
     "closed_among",
@@ -122,13 +121,13 @@ __all__ = [
     "get",
     "go_on",
     "log_fields",
+    "policy_key",
     "recent",
     "recorded",
-    "replace",
-    "resend_due",
     "shown",
     "visible",
     "waiting",
     "waits_for_completion",
     "withdraw",
+    "withdraw_all",
 ]

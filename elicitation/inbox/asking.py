@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -40,66 +41,93 @@ class Question:
     requested_schema: str
     allow_confirmation: bool
     number: int
+    fingerprint: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.fingerprint:
+            object.__setattr__(self, "fingerprint", self.elicitation.fingerprint())
 
 
 @sensitive_variables()
-def ask(
-    question: Question,
+def ask(question: Question, **arguments: Any) -> Elicitation:
+    """Put one elicitation in front of a person; arguments as for ``ask_all``."""
+    (elicitation,) = ask_all([question], **arguments)
+    return elicitation
+
+
+@sensitive_variables()
+def ask_all(
+    questions: Sequence[Question],
     *,
     parked_call_id: uuid.UUID,
     scope: str,
     scope_label: str,
     call: str,
     round: int,
-    respondent: AbstractBaseUser,
+    respondent_id: Any,
     expires_at: datetime | None = None,
     in_call: bool = False,
     id: uuid.UUID | None = None,
-) -> Elicitation:
-    """Put a question in front of a person; inside the transaction that parks the call.
+) -> list[Elicitation]:
+    """Put elicitations in front of a person; inside the transaction that parks their call.
 
     Args:
-        question: What is asked.
+        questions: What is asked.
         parked_call_id: The call that asks.
         scope: Its scope.
         scope_label: What people see as the name of the scope.
         call: The host's id of the call.
         round: The call's round, from 1.
-        respondent: Who is asked.
+        respondent_id: The key of the person who is asked.
         expires_at: Until when; by default as long as ``ELICITATION_QUESTION_TTL`` says.
         in_call: Whether the server waits, so that the answer cannot outlive its request.
-        id: The question's own id, where the caller has to know it before.
+        id: The elicitation's own id, where the caller has to know it before.
     """
     now = timezone.now()
-    asked = question.elicitation
-    address = asked if isinstance(asked, URLElicitation) else None
-    elicitation = Elicitation.objects.using(write_alias()).create(
-        id=id or uuid.uuid4(),
-        parked_call_id=parked_call_id,
-        scope=scope,
-        scope_key=row_key(scope),
-        scope_label=scope_label,
-        call=call,
-        server=question.elicitation.server_name,
-        policy_id=row_key(question.elicitation.server_name),
-        tool=question.elicitation.tool_name,
-        key=question.elicitation.key,
-        round=round,
-        number=question.number,
-        message=question.elicitation.message,
-        requested_schema=question.requested_schema,
-        url=address.url.text if address else "",
-        url_host=address.url.host if address else "",
-        url_id=address.url_id if address else "",
-        allow_confirmation=question.allow_confirmation,
-        fingerprint=question.elicitation.fingerprint(),
-        respondent_id=respondent.pk,
-        asked_at=now,
-        expires_at=expires_at or now + settings.QUESTION_TTL,
-        in_call=in_call,
-    )
-    announce(elicitation_asked, elicitation)
-    return elicitation
+    rows = []
+    for question in questions:
+        asked = question.elicitation
+        url = asked.url if isinstance(asked, URLElicitation) else None
+        row = Elicitation(
+            id=id or uuid.uuid4(),
+            parked_call_id=parked_call_id,
+            scope=scope,
+            scope_key=row_key(scope),
+            scope_label=scope_label,
+            call=call,
+            server=asked.server_name,
+            policy_id=policy_key(asked.server_name),
+            tool=asked.tool_name,
+            key=asked.key,
+            round=round,
+            number=question.number,
+            message=asked.message,
+            requested_schema=question.requested_schema,
+            url=url.text if url else "",
+            url_host=url.host if url else "",
+            url_id=asked.url_id if isinstance(asked, URLElicitation) else "",
+            allow_confirmation=question.allow_confirmation,
+            fingerprint=question.fingerprint,
+            respondent_id=respondent_id,
+            asked_at=now,
+            expires_at=expires_at or now + settings.QUESTION_TTL,
+            in_call=in_call,
+        )
+        # Parsed already: the exception that stops the call shows the questions.
+        row.__dict__["schema"] = asked.schema
+        rows.append(row)
+    if len(rows) == 1:
+        rows[0].save(using=write_alias(), force_insert=True)
+    elif rows:
+        Elicitation.objects.using(write_alias()).bulk_create(rows)
+    for row in rows:
+        announce(elicitation_asked, row)
+    return rows
+
+
+def policy_key(server: str) -> uuid.UUID:
+    """Return the key of the operator's policy for the server of this configured name."""
+    return row_key(server)
 
 
 def ask_in_call(question: Question, **arguments: Any) -> Elicitation:
@@ -151,17 +179,19 @@ def consented(
     return isinstance(elicitation, URLElicitation) and same.exists()
 
 
-def replace(parked_call_id: uuid.UUID, *, keep: set[uuid.UUID], reason: str) -> None:
+def withdraw_all(elicitations: Iterable[Elicitation], *, reason: str) -> bool:
     """Withdraw what a call no longer asks; inside the transaction that parks or closes it.
 
     Args:
-        parked_call_id: The call.
-        keep: Questions that stay as they are.
+        elicitations: Pending ones of the call.
         reason: ``REPLACED`` or ``FINISHED``.
+
+    Returns:
+        Whether somebody was quicker, and closed one of them first.
     """
     now = timezone.now()
-    pending = Elicitation.objects.using(write_alias()).of_call(parked_call_id).pending()
-    for elicitation in pending.exclude(pk__in=keep).order_by("pk"):
+    was_quicker = False
+    for elicitation in sorted(elicitations, key=lambda each: each.pk):
         if win(
             elicitation,
             state=State.WITHDRAWN,
@@ -174,6 +204,9 @@ def replace(parked_call_id: uuid.UUID, *, keep: set[uuid.UUID], reason: str) -> 
             delivery=Elicitation.Delivery.DROPPED,
         ):
             announce(elicitation_closed, elicitation)
+        else:
+            was_quicker = True
+    return was_quicker
 
 
 aask_in_call = sync_to_async(ask_in_call)

@@ -247,6 +247,7 @@ def _record(elicitation: Elicitation, answers: Mapping[str, FormAnswer]) -> None
         scope=elicitation.scope,
         call=elicitation.call,
         respondent_id=elicitation.respondent_id,
+        parked_call_id=elicitation.parked_call_id,
     )
     answer_row = store.answer_row(
         server=elicitation.server,
@@ -256,6 +257,8 @@ def _record(elicitation: Elicitation, answers: Mapping[str, FormAnswer]) -> None
         answers=answers,
         number=elicitation.number,
         elicitation_id=elicitation.pk,
+        round=elicitation.round,
+        from_person=elicitation.state in (State.ANSWERED, State.DECLINED),
     )
     record([answer_row])
 

@@ -39,7 +39,9 @@ class Host:
         return self._connected(lambda session: call_tool(session, **arguments | options))
 
     def resume(self, pending: ElicitationPending, **options: Any) -> Any:
-        return self._connected(lambda session: resume(session, pending.parked_call_id, **options))
+        return self._connected(
+            lambda session: resume(session, pending.parked_call_id, server="shop", **options)
+        )
 
     def _connected(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
         async def run() -> Any:

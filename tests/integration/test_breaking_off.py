@@ -108,7 +108,7 @@ def test_a_take_that_is_cancelled_by_anyio_puts_the_answer_back(
         async with server.connect() as session:
             with anyio.CancelScope() as scope:
                 scopes.append((asyncio.get_running_loop(), scope))
-                await mcp_sdk.resume(session, pending.parked_call_id)
+                await mcp_sdk.resume(session, pending.parked_call_id, server="shop")
             assert scope.cancelled_caught
 
     monkeypatch.setattr(handler, "take_answers", slow)
@@ -143,7 +143,7 @@ def test_a_call_that_breaks_off_after_an_answer_does_not_send_it_again(
         async def give_up() -> None:
             async with server.connect() as session:
                 with anyio.move_on_after(1):
-                    await mcp_sdk.resume(session, pending.parked_call_id)
+                    await mcp_sdk.resume(session, pending.parked_call_id, server="shop")
 
         async_to_sync(give_up)()
     else:
@@ -414,7 +414,7 @@ def test_a_decline_that_was_cancelled_was_sent_all_the_same(host_for: HostFor) -
     async def give_up() -> None:
         async with server.connect() as session:
             with anyio.move_on_after(1):
-                await mcp_sdk.resume(session, pending.parked_call_id)
+                await mcp_sdk.resume(session, pending.parked_call_id, server="shop")
 
     async_to_sync(give_up)()
     assert server.answers == [("decline", None)]

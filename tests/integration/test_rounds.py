@@ -18,13 +18,17 @@ from mcp.types import CallToolRequestParams, CreateMessageResult, ListRootsResul
 
 from elicitation import inbox
 from elicitation.calls import parking
+from elicitation.calls.lease import Lease
 from elicitation.calls.requests import PolicyRefusal
+from elicitation.calls.values import Call
 from elicitation.core import ElicitationPending, ElicitationRefusal, FormAnswer
 from elicitation.mcp import client as mcp_sdk
+from elicitation.mcp import drive
 from elicitation.mcp.client import (
     CallInProgressError,
     InputNotSupportedError,
     RoundLostError,
+    ServerWorkingPending,
     TooManyRoundsError,
     call_tool,
     client_options,
@@ -37,6 +41,7 @@ from elicitation.models import (
     StoredFormAnswer,
     TooLargeError,
 )
+from elicitation.store import in_transaction
 from tests.integration.conftest import Host
 from tests.integration.scripted import (
     PLAN,
@@ -74,6 +79,14 @@ def nothing_is_left() -> None:
     assert not ParkedCall.objects.exists()
     assert not StoredFormAnswer.objects.exists()
     assert not Elicitation.objects.pending().exists()
+
+
+def claimed(pending: ElicitationPending) -> Lease:
+    """Claim a call, as a process does that then dies or is slow."""
+    assert pending.parked_call_id is not None
+    lease = Lease(parked_call_id=pending.parked_call_id)
+    assert in_transaction(lease.claim)
+    return lease
 
 
 def age_parked_round(**ago: int) -> None:
@@ -296,21 +309,26 @@ class TestStates:
         host.resume(pending)
         assert len(server.calls) == 2
 
-    def test_an_old_first_round_is_called_afresh(self, host_for: HostFor) -> None:
-        keys = (f"k{n}" for n in itertools.count())
+    @pytest.mark.parametrize("minutes", [6, 11, 60])
+    def test_an_old_round_is_retried_as_it_was_stored(
+        self, host_for: HostFor, minutes: int
+    ) -> None:
+        """Cases A7 and A8: the message differs at each call, and each call leaves a draft."""
+        prices = itertools.count(10)
+        drafts: list[int] = []
 
         def tool(params: CallToolRequestParams) -> Any:
             if params.input_responses:
-                return text((params.request_state, dict.fromkeys(params.input_responses)))
-            key = next(keys)
-            return ask(f"state of {key}", **{key: form("Which plan?", PLAN)})
+                return text((params.request_state, list(params.input_responses)))
+            drafts.append(price := next(prices))
+            return ask(f"draft {price}", k=form(f"Buy for {price}?", PLAN))
 
-        host = host_for(server := ScriptedServer(tool))
+        host = host_for(server := ScriptedServer(tool, sealed=True))
         pending = host.pending()
         host.answer(pending, plan="team")
-        age_parked_round(minutes=6)
-        assert said(host.resume(pending)) == "('state of k1', {'k1': None})"
-        assert len(server.calls) == 3
+        age_parked_round(minutes=minutes)
+        assert said(host.resume(pending)) == "('draft 10', ['k'])"
+        assert drafts == [10]
         assert server.answers == [("accept", {"plan": "team"})]
         nothing_is_left()
 
@@ -327,9 +345,8 @@ class TestStates:
         assert Elicitation.objects.get().delivery == Delivery.DELIVERED
         nothing_is_left()
 
-    @pytest.mark.parametrize("aged", [True, False])
     def test_where_something_else_is_asked_the_person_is_asked_that(
-        self, host_for: HostFor, aged: bool
+        self, host_for: HostFor
     ) -> None:
         questions = iter([form("Which plan?", PLAN), form("Which plan now?", PLAN)])
 
@@ -339,8 +356,6 @@ class TestStates:
         host = host_for(server := ScriptedServer(tool, sealed=True))
         first = host.pending()
         host.answer(first, plan="team")
-        if aged:
-            age_parked_round(minutes=6)
         server.restart()
         second = host.pending(host.resume, first)
         assert second.elicitation_ids != first.elicitation_ids
@@ -353,9 +368,8 @@ class TestStates:
         assert server.answers == [("accept", {"plan": "solo"})]
         nothing_is_left()
 
-    @pytest.mark.parametrize("aged", [True, False])
     def test_answers_to_what_is_still_asked_survive_a_changed_round(
-        self, host_for: HostFor, aged: bool
+        self, host_for: HostFor
     ) -> None:
         rounds = iter([{"a": ("Plan?", PLAN)}, {"x": ("Seats?", SEATS), "y": ("Plan?", PLAN)}])
 
@@ -367,8 +381,6 @@ class TestStates:
         host = host_for(server := ScriptedServer(tool, sealed=True))
         first = host.pending()
         host.answer(first, plan="team")
-        if aged:
-            age_parked_round(minutes=6)
         server.restart()
         second = host.pending(host.resume, first)
         assert len(second.elicitation_ids) == 1
@@ -383,10 +395,10 @@ class TestStates:
         self, host_for: HostFor
     ) -> None:
         replies = iter([ask(k=form("Which plan?", PLAN)), text("not needed")])
-        host = host_for(server := ScriptedServer(lambda params: next(replies)))
+        host = host_for(server := ScriptedServer(lambda params: next(replies), sealed=True))
         pending = host.pending()
         host.answer(pending, plan="team")
-        age_parked_round(minutes=6)
+        server.restart()
         assert said(host.resume(pending)) == "not needed"
         assert server.answers == []
         assert Elicitation.objects.get().delivery == Delivery.DROPPED
@@ -402,25 +414,27 @@ class TestStates:
         host.resume(second)
         assert len(server.calls) == 3
 
-    def test_a_later_round_refused_unread_is_lost(self, host_for: HostFor) -> None:
+    def test_a_later_round_refused_unread_is_called_afresh(self, host_for: HostFor) -> None:
+        """Case A6: the answer to round 2 waits until the fresh call gets there."""
         host = host_for(server := ScriptedServer(two_rounds, sealed=True))
         first = host.pending()
         host.answer(first, plan="team")
         second = host.pending(host.resume, first)
         host.answer(second, seats=3)
         server.restart()
-        with pytest.raises(RoundLostError) as lost:
-            host.resume(second)
-        assert lost.value.code == "round_lost"
-        assert "-32602" in str(lost.value)
-        deliveries = [e.delivery for e in Elicitation.objects.order_by("round")]
-        assert deliveries == [Delivery.DELIVERED, Delivery.ROUND_LOST]
+        again = host.pending(host.resume, second)
+        # The answer to the first round was read: the person is asked that once more.
+        assert Elicitation.objects.get(pk=again.elicitation_ids[0]).message == "Which plan?"
+        assert StoredFormAnswer.objects.get().elicitation_id == second.elicitation_ids[0]
+        host.answer(again, plan="solo")
+        assert said(host.resume(again)) == "plan=solo\u2028 \u00e9 seats=3"
+        assert server.answers == [
+            ("accept", {"plan": "team"}),
+            ("accept", {"plan": "solo"}),
+            ("accept", {"seats": 3}),
+        ]
+        assert {each.delivery for each in Elicitation.objects.all()} == {Delivery.DELIVERED}
         nothing_is_left()
-        # The next call asks afresh.
-        assert host.pending().elicitation_ids not in (
-            first.elicitation_ids,
-            second.elicitation_ids,
-        )
 
     def test_a_fresh_call_is_made_only_once(self, host_for: HostFor) -> None:
         def tool(params: CallToolRequestParams) -> Any:
@@ -507,7 +521,9 @@ class TestLost:
 
         async def cancelled() -> None:
             async with server.connect() as session:
-                task = asyncio.ensure_future(mcp_sdk.resume(session, pending.parked_call_id))
+                task = asyncio.ensure_future(
+                    mcp_sdk.resume(session, pending.parked_call_id, server="shop")
+                )
                 await received.wait()
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):
@@ -521,7 +537,7 @@ class TestLost:
         host = host_for(server := ScriptedServer(one_round))
         pending = host.pending()
         elicitation = host.answer(pending, plan="team")
-        store = parking.Call.of(ParkedCall.objects.get()).answers
+        store = Call.of(ParkedCall.objects.get()).answers
         assert store.take_form_answer(elicitation.form_elicitation) is not None
         again = host.pending(host.resume, pending)
         assert again.elicitation_ids != pending.elicitation_ids
@@ -664,7 +680,7 @@ class TestRoundsWithoutPeople:
         async def note(seconds: float) -> None:
             pauses.append(seconds)
 
-        monkeypatch.setattr(mcp_sdk.asyncio, "sleep", note)
+        monkeypatch.setattr(drive.asyncio, "sleep", note)
         states = iter(["a", "", "b"])
 
         def tool(params: CallToolRequestParams) -> Any:
@@ -678,17 +694,43 @@ class TestRoundsWithoutPeople:
         assert pauses == sorted(pauses)
         assert pauses[0] < pauses[-1]
 
-    def test_a_server_that_never_comes_to_an_end_is_given_up(
+    def test_a_server_at_work_leaves_the_worker_and_is_looked_after(
+        self, host_for: HostFor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Case A9."""
+
+        async def now(seconds: float) -> None:
+            return None
+
+        monkeypatch.setattr(drive.asyncio, "sleep", now)
+        replies = iter([*[ask("again")] * (drive.MAX_PAUSES + 3), text("done")])
+        host = host_for(server := ScriptedServer(lambda params: next(replies)))
+        working = host.pending()
+        assert isinstance(working, ServerWorkingPending)
+        assert working.elicitation_ids == ()
+        assert len(server.calls) == drive.MAX_PAUSES + 1
+        parked = ParkedCall.objects.get()
+        assert (parked.lease, parked.look_at) == (None, working.look_at)
+        assert parked.pk == working.parked_call_id
+        assert said(host.resume(working)) == "done"
+        assert {call.request_state for call in server.calls} == {None, "again"}
+        nothing_is_left()
+
+    def test_a_server_at_work_for_too_long_is_given_up(
         self, host_for: HostFor, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def now(seconds: float) -> None:
             return None
 
-        monkeypatch.setattr(mcp_sdk.asyncio, "sleep", now)
-        host = host_for(server := ScriptedServer(lambda params: ask("again")))
-        with pytest.raises(TooManyRoundsError):
-            host.call()
-        assert len(server.calls) == mcp_sdk.MAX_PAUSES + 1
+        monkeypatch.setattr(drive.asyncio, "sleep", now)
+        host = host_for(ScriptedServer(lambda params: ask("again")))
+        working = host.pending()
+        again = host.pending(host.resume, working)
+        assert again.look_at > working.look_at  # type: ignore[attr-defined]
+        ParkedCall.objects.update(working_since=timezone.now() - timedelta(hours=25))
+        with pytest.raises(RoundLostError):
+            host.resume(working)
+        nothing_is_left()
 
     def test_rounds_past_the_limit_are_declined(self, host_for: HostFor, settings: Any) -> None:
         settings.ELICITATION_MAX_ROUNDS = 2
@@ -753,18 +795,15 @@ class TestLease:
         host = host_for(server := ScriptedServer(two_rounds))
         first = host.pending()
         host.answer(first, plan="team")
-        claim = parking.aclaim
+        claim = parking.resume
         overtaken = []
 
-        async def overtaken_claim(parked_call_id: Any) -> Any:
-            monkeypatch.setattr(parking, "aclaim", claim)
-            async with server.connect() as session:
-                with pytest.raises(ElicitationPending) as pending:
-                    await mcp_sdk.resume(session, parked_call_id)
-                overtaken.append(pending.value)
-            return await claim(parked_call_id)
+        def overtaken_claim(*args: Any, **kwargs: Any) -> Any:
+            monkeypatch.setattr(parking, "resume", claim)
+            overtaken.append(host.pending(host.resume, first))
+            return claim(*args, **kwargs)
 
-        monkeypatch.setattr(parking, "aclaim", overtaken_claim)
+        monkeypatch.setattr(parking, "resume", overtaken_claim)
         second = host.pending(host.resume, first)
         assert second.elicitation_ids == overtaken[0].elicitation_ids != first.elicitation_ids
         assert server.answers == [("accept", {"plan": "team"})]
@@ -774,11 +813,11 @@ class TestLease:
         host = host_for(server := ScriptedServer(one_round))
         pending = host.pending()
         host.answer(pending, plan="team")
-        claimed = parking.claim(pending.parked_call_id)
+        lease = claimed(pending)
         with pytest.raises(CallInProgressError):
             host.resume(pending)
         assert StoredFormAnswer.objects.count() == 1
-        parking.release(claimed)
+        parking.release(lease)
         host.resume(pending)
         assert len(server.answers) == 1
 
@@ -787,7 +826,7 @@ class TestLease:
         host = host_for(ScriptedServer(one_round))
         pending = host.pending()
         host.answer(pending, plan="team")
-        parking.claim(pending.parked_call_id)
+        claimed(pending)
         assert said(host.resume(pending)) == "{'plan': 'team'}"
 
     def test_a_living_process_renews_its_lease(self, host_for: HostFor, settings: Any) -> None:
@@ -805,9 +844,11 @@ class TestLease:
 
         async def both() -> list[Any]:
             async with server.connect() as session:
-                first = asyncio.ensure_future(mcp_sdk.resume(session, pending.parked_call_id))
+                first = asyncio.ensure_future(
+                    mcp_sdk.resume(session, pending.parked_call_id, server="shop")
+                )
                 await asyncio.sleep(0.7)
-                second = mcp_sdk.resume(session, pending.parked_call_id)
+                second = mcp_sdk.resume(session, pending.parked_call_id, server="shop")
                 return await asyncio.gather(first, second, return_exceptions=True)
 
         first, second = async_to_sync(both)()
@@ -823,7 +864,7 @@ def test_a_park_that_fails_in_the_middle_leaves_nothing(
         raise RuntimeError("the disk is full")
 
     # Fails after the row was written and the question asked.
-    monkeypatch.setattr(inbox, "replace", fail)
+    monkeypatch.setattr(parking, "_update", fail)
     host = host_for(ScriptedServer(one_round))
     with pytest.raises(RuntimeError):
         host.call()

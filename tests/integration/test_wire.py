@@ -122,7 +122,7 @@ class Wire:
                 )
             except ElicitationPending as pending:
                 await when_asked(act)
-                return await resume(client.session, pending.parked_call_id)
+                return await resume(client.session, pending.parked_call_id, server="shop")
             except Exception as error:
                 # Caught in here: the SDK's connection wraps what passes through it in a group.
                 return error

@@ -108,7 +108,9 @@ def outbox(address: str) -> dict[str, Any]:
 
     def take_up(parked_call_id: UUID, **kwargs: Any) -> None:
         run = async_to_sync(go_on)
-        outcomes.append(run(address, lambda session: resume(session, parked_call_id)))
+        outcomes.append(
+            run(address, lambda session: resume(session, parked_call_id, server="shop"))
+        )
 
     elicitation_closed.connect(take_up)
     out = StringIO()

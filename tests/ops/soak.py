@@ -90,7 +90,7 @@ def connected(work: Any) -> Any:
 
 
 def take_up(parked_call_id: uuid.UUID, **kwargs: Any) -> None:
-    connected(lambda session: resume(session, parked_call_id))
+    connected(lambda session: resume(session, parked_call_id, server="shop"))
 
 
 def work(respondent: User) -> None:

@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.core.exceptions import ImproperlyConfigured
 from django.db import OperationalError, connection, connections, transaction
 from django.db.models.signals import pre_delete
@@ -102,7 +101,6 @@ def test_an_expired_answer_is_not_taken_and_stays(
     assert row.expires_at - row.recorded_at == timedelta(minutes=1)
     StoredFormAnswer.objects.update(expires_at=timezone.now())
     assert store.take_form_answer(elicitation()) is None
-    assert not store.can_take([elicitation()])
     assert StoredFormAnswer.objects.expired().count() == 1
 
 
@@ -356,16 +354,6 @@ def test_the_cores_handler_takes_from_it(store: DatabaseFormAnswerStore) -> None
     store.record_form_answer(elicitation(), "decline", {})
     assert handler.answer_form(elicitation()) == Decline()
     assert handler.answer_form(elicitation()) == Ask()
-
-
-def test_each_operation_has_an_asynchronous_twin(store: DatabaseFormAnswerStore) -> None:
-    async def run() -> None:
-        await store.arecord_form_answer(elicitation(), "accept", plan("team"))
-        assert await store.acan_take([elicitation()])
-        assert await store.atake_form_answer(elicitation()) is not None
-        assert await store.atake_form_answers([elicitation()]) is None
-
-    async_to_sync(run)()
 
 
 def test_a_row_tells_nothing_of_the_answer(store: DatabaseFormAnswerStore) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from elicitation.mcp import client as mcp_sdk
+from elicitation.mcp import drive
 from tests.integration.conftest import host_for, policy
 
 __all__ = ["host_for", "policy"]
@@ -13,4 +13,4 @@ __all__ = ["host_for", "policy"]
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers that ask again are told again without making the tests wait."""
-    monkeypatch.setattr(mcp_sdk, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(drive, "FIRST_WAIT", 0.001)

@@ -62,7 +62,7 @@ def test_a_call_that_breaks_off_after_a_reply_keeps_the_consent(
     async def break_off() -> None:
         async with server.connect() as session:
             with pytest.raises(asyncio.CancelledError):
-                await mcp_sdk.resume(session, pending.parked_call_id)
+                await mcp_sdk.resume(session, pending.parked_call_id, server="shop")
 
     with monkeypatch.context() as patch:
         if where == "read":
@@ -96,7 +96,9 @@ def test_a_call_that_breaks_off_while_it_is_claimed_can_be_resumed_at_once(
 
     async def break_off() -> None:
         async with server.connect() as session:
-            resuming = asyncio.ensure_future(mcp_sdk.resume(session, pending.parked_call_id))
+            resuming = asyncio.ensure_future(
+                mcp_sdk.resume(session, pending.parked_call_id, server="shop")
+            )
             await is_claimed.wait()
             resuming.cancel()
             with pytest.raises(asyncio.CancelledError):

@@ -29,6 +29,7 @@ from elicitation.calls import parking
 from elicitation.calls.in_call import answer_in_call
 from elicitation.core import ElicitationPending, SchemaRefusal, URLRefusal
 from elicitation.mcp import client as mcp_sdk
+from elicitation.mcp import drive
 from elicitation.mcp.client import (
     RoundLostError,
     URLDeclinedError,
@@ -159,12 +160,12 @@ def test_a_server_that_asks_again_is_told_again_and_then_the_call_waits(
     again = host.pending(host.resume, pending)
     assert again.elicitation_ids == pending.elicitation_ids
     assert again.parked_call_id == pending.parked_call_id
-    assert len(server.answers) == 1 + mcp_sdk.MAX_WAITS
+    assert len(server.answers) == 1 + drive.MAX_WAITS
     assert set(map(str, server.answers)) == {"('accept', None)"}
     # Nobody was asked anything more, and nobody is.
     assert Elicitation.objects.count() == 1
     parked = ParkedCall.objects.get()
-    assert (parked.round, parked.asked, parked.claimed_until) == (1, 1, None)
+    assert (parked.round, parked.asked, parked.lease) == (1, 1, None)
     site.finished = True
     assert inbox.waits_for_completion(Elicitation.objects.get())
     inbox.go_on(pending.elicitation_ids[0], by=user)
@@ -200,7 +201,7 @@ def test_telling_again_counts_as_no_round(host_for: HostFor, user: User, setting
         host.pending(host.resume, pending)
     site.finished = True
     assert said(host.resume(pending)) == "connected"
-    assert len(server.answers) == 3 * (1 + mcp_sdk.MAX_WAITS) + 1
+    assert len(server.answers) == 3 * (1 + drive.MAX_WAITS) + 1
 
 
 def test_continue_wakes_the_host_by_the_signal(host_for: HostFor, user: User) -> None:
@@ -246,7 +247,7 @@ def test_only_who_agreed_says_that_they_have_finished(
 def test_who_finishes_while_the_server_is_told_again_need_not_wait(
     host_for: HostFor, user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp_sdk, "MAX_WAITS", 0)
+    monkeypatch.setattr(drive, "MAX_WAITS", 0)
     replies = iter(range(10))
     site = Site()
 
@@ -394,7 +395,7 @@ def test_a_call_that_breaks_off_while_the_server_is_told_keeps_the_consent(
     async def give_up() -> None:
         async with server.connect() as session:
             with anyio.move_on_after(2):
-                await mcp_sdk.resume(session, pending.parked_call_id)
+                await mcp_sdk.resume(session, pending.parked_call_id, server="shop")
 
     async_to_sync(give_up)()
     assert len(server.answers) == told
@@ -408,8 +409,8 @@ def test_a_call_that_breaks_off_while_the_server_is_told_keeps_the_consent(
 def test_a_call_that_is_cancelled_in_a_pause_keeps_the_consent(
     host_for: HostFor, user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp_sdk, "FIRST_WAIT", 30)
-    monkeypatch.setattr(mcp_sdk, "LONGEST_WAIT", 30)
+    monkeypatch.setattr(drive, "FIRST_WAIT", 30)
+    monkeypatch.setattr(drive, "LONGEST_WAIT", 30)
     host = host_for(server := ScriptedServer(site := Site()))
     pending = host.pending()
     consent(pending, user)
@@ -417,7 +418,7 @@ def test_a_call_that_is_cancelled_in_a_pause_keeps_the_consent(
     async def give_up() -> None:
         async with server.connect() as session:
             with anyio.move_on_after(2):
-                await mcp_sdk.resume(session, pending.parked_call_id)
+                await mcp_sdk.resume(session, pending.parked_call_id, server="shop")
 
     async_to_sync(give_up)()
     assert StoredFormAnswer.objects.count() == 1
@@ -432,16 +433,16 @@ def test_a_call_that_breaks_off_while_it_is_parked_again_keeps_the_consent(
     pending = host.pending()
     consent(pending, user)
 
-    async def cancelled(*args: Any, **kwargs: Any) -> None:
+    def cancelled(*args: Any, **kwargs: Any) -> None:
         raise asyncio.CancelledError
 
     async def give_up() -> None:
         async with host.server.connect() as session:
             with pytest.raises(asyncio.CancelledError):
-                await mcp_sdk.resume(session, pending.parked_call_id)
+                await mcp_sdk.resume(session, pending.parked_call_id, server="shop")
 
     with monkeypatch.context() as patch:
-        patch.setattr(parking, "apark", cancelled)
+        patch.setattr(parking, "park", cancelled)
         async_to_sync(give_up)()
     assert StoredFormAnswer.objects.count() == 1
     assert Elicitation.objects.get().delivered_at is None
@@ -541,7 +542,7 @@ def test_one_consent_serves_one_call(
     host_for: HostFor, user: User, other_user: User, other: str
 ) -> None:
     ServerPolicy.objects.create(server="shop2", policy="url")
-    host = host_for(server := ScriptedServer(opens()))
+    host = host_for(server := ScriptedServer(opens(), sealed=True))
     consent(host.pending(), user)
     changes: dict[str, Any] = {
         "scope": {"scope": "Conversation-1"},
@@ -556,7 +557,8 @@ def test_one_consent_serves_one_call(
         with pytest.raises(parking.AnotherRespondentError):
             host.call(**changes)
     elif other == "address":
-        ParkedCall.objects.update(received_at=timezone.now() - timedelta(hours=1))
+        # The call is made afresh, and its server asks for another URL.
+        server.restart()
         server.tool = opens(ADDRESS.upper().replace("HTTPS", "https"))
         host.pending()
     else:
@@ -603,7 +605,7 @@ def test_the_error_that_asks_for_an_address_parks_the_call(host_for: HostFor, us
     consent(pending, user)
     again = host.pending(host.resume, pending)
     assert again.elicitation_ids == pending.elicitation_ids
-    assert len(server.calls) == 2 + mcp_sdk.MAX_WAITS
+    assert len(server.calls) == 2 + drive.MAX_WAITS
     required.finished = True
     assert said(host.resume(pending)) == "connected"
     assert Elicitation.objects.get().delivery == Delivery.DELIVERED

@@ -11,14 +11,14 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from elicitation import inbox
-from elicitation.mcp import client as mcp_sdk
+from elicitation.mcp import drive
 from elicitation.models import Elicitation
 from elicitation.signals import elicitation_closed
 from tests.integration.conftest import Host
 from tests.integration.scripted import ScriptedServer, ask, url
 
 #: So often a server is told in one go; once more where somebody says meanwhile that they finished.
-MOST = 2 + mcp_sdk.MAX_WAITS
+MOST = 2 + drive.MAX_WAITS
 
 
 class Endless:

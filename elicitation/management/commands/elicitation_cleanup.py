@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from elicitation import inbox
-from elicitation.calls import parking
+from elicitation.calls import outbox
 from elicitation.conf import settings
 from elicitation.models import Elicitation, ParkedCall, StoredFormAnswer
 from elicitation.store import write_alias
@@ -56,13 +56,13 @@ class Command(BaseCommand):
             questions = Elicitation.objects.using(alias)
             expired = questions.due(now).count()
             answers = StoredFormAnswer.objects.using(alias).expired(now).count()
-            calls = ParkedCall.objects.using(alias).abandoned(unused).unclaimed(now).count()
+            calls = ParkedCall.objects.using(alias).abandoned(unused).unleased().count()
             forgotten = questions.closed_before(lapsed).with_address().count()
             deleted = 0 if old is None else questions.closed_before(old).count()
         else:
             expired = _all(lambda: inbox.expire_due(now=now, limit=size))
-            answers = _all(lambda: parking.delete_expired(now=now, limit=size))
-            calls = _all(lambda: parking.close_abandoned(unused, limit=size))
+            answers = _all(lambda: outbox.delete_expired(now=now, limit=size))
+            calls = _all(lambda: outbox.close_abandoned(unused, limit=size))
             forgotten = _all(lambda: inbox.forget_addresses(lapsed, limit=size))
             deleted = 0 if old is None else _all(lambda: inbox.delete_old(old, limit=size))
         prefix = "elicitation_cleanup (dry run)" if options["dry_run"] else "elicitation_cleanup"

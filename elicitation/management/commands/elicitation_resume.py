@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import Error as DatabaseProblem
 from django.db import close_old_connections
 
-from elicitation import inbox
+from elicitation.calls import outbox
 
 logger = logging.getLogger("elicitation")
 
@@ -73,15 +73,15 @@ class Command(BaseCommand):
             stop.wait(options["interval"])
         self._report(sent, given_up)
 
-    def _resend(self, batch_size: int, stop: Event) -> inbox.Resent:
+    def _resend(self, batch_size: int, stop: Event) -> outbox.Resent:
         sent = given_up = 0
         while not stop.is_set():
-            resent = inbox.resend_due(limit=batch_size)
+            resent = outbox.resend_due(limit=batch_size)
             sent += resent.sent
             given_up += resent.given_up
             if not any(resent):
                 break
-        return inbox.Resent(sent, given_up)
+        return outbox.Resent(sent, given_up)
 
     def _report(self, sent: int, given_up: int) -> None:
         self.stdout.write(f"elicitation_resume: sent again {sent}, given up {given_up}")

@@ -1,0 +1,161 @@
+"""Look after calls that nobody goes on with: tell hosts again, give up, clear away."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from datetime import datetime, timedelta
+from functools import partial
+from typing import NamedTuple
+
+from django.utils import timezone
+
+from .. import store
+from ..conf import settings
+from ..inbox.rows import announce, log_fields
+from ..models import Elicitation, ParkedCall, StoredFormAnswer
+from ..signals import call_due, elicitation_closed
+from ..store import in_transaction, write_alias
+from . import parking
+from .lease import Lease
+
+logger = logging.getLogger("elicitation")
+
+#: The longest pause before a host is told again that a question of its is closed.
+LONGEST_PAUSE = timedelta(hours=1)
+
+
+Delivery = Elicitation.Delivery
+
+
+class Resent(NamedTuple):
+    """What ``resend_due`` did: for how many calls the host was told again, or given up."""
+
+    sent: int
+    given_up: int
+
+
+def resend_due(*, now: datetime | None = None, limit: int = 100) -> Resent:
+    """Send ``elicitation_closed`` again for calls that nobody went on with.
+
+    A closed question of which the server was told nothing is its own outbox: a process that
+    died between the commit and the signal, or after it, leaves it due. The pause grows, and
+    after ``RESUME_ATTEMPTS`` times the audit says ``never_resumed``. So it does at once where
+    the call's row is gone. Safe in several processes at a time: a row belongs to the one whose
+    ``UPDATE`` moved it on.
+    """
+    now = now or timezone.now()
+    rows = Elicitation.objects.using(write_alias())
+    sent, given_up = set(), set()
+    for elicitation in rows.strandable(now)[:limit]:
+        mine = rows.undelivered().filter(pk=elicitation.pk, resent=elicitation.resent)
+        parked = elicitation.is_parked  # type: ignore[attr-defined]  # annotated
+        if elicitation.resent >= settings.RESUME_ATTEMPTS or not parked:
+            give_up = partial(
+                mine.update,
+                delivered_at=now,
+                # A consent that the server was told, and that it asks for again.
+                delivery=elicitation.delivery or Elicitation.Delivery.NEVER_RESUMED,
+                resume_at=None,
+            )
+            if in_transaction(give_up):
+                given_up.add(elicitation.parked_call_id)
+                logger.warning(
+                    "A closed question was given up: nobody went on with its call",
+                    extra=log_fields(elicitation) | {"resent": elicitation.resent},
+                )
+            continue
+        times = elicitation.resent + 1
+        if in_transaction(partial(mine.update, resent=times, resume_at=now + _pause(times))) != 1:
+            continue
+        # The questions of one round are one call to go on with.
+        if elicitation.parked_call_id not in sent:
+            sent.add(elicitation.parked_call_id)
+            announce(elicitation_closed, elicitation, resent=times)
+    sent |= _look_after_working(now, limit)
+    return Resent(len(sent), len(given_up))
+
+
+def _look_after_working(now: datetime, limit: int) -> set[uuid.UUID]:
+    """Send ``call_due`` for calls whose server was at work; return their keys."""
+    rows = ParkedCall.objects.using(write_alias())
+    sent = set()
+    for parked in rows.due(now).only("scope", "call", "server", "tool", "look_at")[:limit]:
+        # Of several processes one tells the host. If nobody goes on with it, it is due again.
+        mine = rows.unleased().filter(pk=parked.pk, look_at=parked.look_at)
+        if in_transaction(partial(mine.update, look_at=now + LONGEST_PAUSE)) != 1:
+            continue
+        sent.add(parked.pk)
+        call_due.send_robust(
+            sender=ParkedCall,
+            parked_call_id=parked.pk,
+            scope=parked.scope,
+            call=parked.call,
+            server=parked.server,
+            tool=parked.tool,
+        )
+    return sent
+
+
+def close_abandoned(since: datetime, *, limit: int = 100) -> int:
+    """Close up to ``limit`` calls that ask nothing since ``since`` and that nobody goes on with.
+
+    Each is a transaction of its own, under the call's lease: a host that comes back at this
+    very moment finds it in progress, and then gone.
+    """
+    rows = ParkedCall.objects.using(write_alias())
+    closed = 0
+    for key in rows.abandoned(since).unleased().values_list("pk", flat=True)[:limit]:
+        lease = Lease(parked_call_id=key)
+        if not in_transaction(lease.claim):
+            continue
+        # Looked at again now that nobody else goes on with it: it may ask anew.
+        parked = rows.abandoned(since).filter(pk=key).first()
+        if parked is None:
+            parking.release(lease)
+            continue
+        parking.close(parked.pk, parked.respondent_id, lease=lease)
+        closed += 1
+        logger.info(
+            "A parked call was closed: nobody went on with it",
+            extra={
+                "parked_call_id": str(parked.pk),
+                "server": parked.server,
+                "tool": parked.tool,
+                "round": parked.round,
+            },
+        )
+    return closed
+
+
+def delete_expired(*, now: datetime | None = None, limit: int = 500) -> int:
+    """Delete up to ``limit`` answers whose time is up; the audit says that they were not sent.
+
+    Their elicitations stay in the outbox: a call that is resumed after this asks again.
+    """
+    now = now or timezone.now()
+    alias = write_alias()
+    expired = StoredFormAnswer.objects.using(alias).expired(now).order_by("expires_at")
+    found = dict(expired.values_list("pk", "elicitation_id")[:limit])
+
+    def delete() -> int:
+        undelivered = Elicitation.objects.using(alias).undelivered().filter(delivery="")
+        theirs = undelivered.filter(pk__in=[key for key in found.values() if key])
+        store.lock_now(theirs)
+        # Locked before the answers, as everywhere; the rows themselves are of no interest.
+        list(theirs.select_for_update().order_by("pk").values_list("pk"))
+        gone = store.delete_expired(list(found), now)
+        ids = {found[key] for key in gone}
+        undelivered.filter(pk__in=[key for key in ids if key]).update(
+            delivery=Delivery.NEVER_RESUMED
+        )
+        return len(gone)
+
+    return in_transaction(delete, redoable=True) if found else 0
+
+
+def _pause(times: int) -> timedelta:
+    """Return how long a host has to go on with a call that it was told of ``times`` times more."""
+    # Bounded before it is doubled: an operator may choose any number of attempts.
+    pause: timedelta = settings.RESUME_AFTER * 2 ** min(times, 16)
+    return min(pause, LONGEST_PAUSE)

@@ -1,0 +1,189 @@
+"""What came back from a server, and what it means for the call and its answers.
+
+Specification, section 6. ``REPLIES`` is that table: every row with the event that it is for the
+engine (``rounds``), why, and where that is written or was seen.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ..conf import settings
+from ..core import ElicitationError, ElicitationPending
+from .rounds import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Reply(NamedTuple):
+    """One row of the table."""
+
+    event: Event
+    #: Why: what can have happened at the server.
+    why: str
+    #: Where that is said, or was seen.
+    source: str
+
+
+_STREAMABLE = "MCP 2026-07-28, basic/transports/streamable-http"
+_PYTHON = "seen: Python SDK 2.3"
+_HTTP = "RFC 9110"
+
+#: By a code of ours: what a reply or an error is taken for.
+REPLIES: Final[Mapping[str, Reply]] = MappingProxyType(
+    {
+        "result": Reply(Event.RESULT, "the request was completed", "MCP 2026-07-28, basic"),
+        "input_required": Reply(
+            Event.ASKS, "the server asks before it goes on", "MCP 2026-07-28, mrtr"
+        ),
+        "state_only": Reply(
+            Event.WORKS, "the server is at work and wants its state back", "MCP 2026-07-28, mrtr"
+        ),
+        "task": Reply(Event.TASK, "the call goes on as a task", "SEP-2663"),
+        "invalid_request_state": Reply(
+            Event.UNREAD,
+            "the server could not read its state, and says so before any handler runs",
+            "seen: the SDKs for Python and TypeScript, FastMCP, Ruby, PHP (docs/security.md)",
+        ),
+        "header_mismatch": Reply(
+            Event.NOT_SENT,
+            "the server refused the headers before it read the request",
+            f"{_STREAMABLE}, Server Validation",
+        ),
+        "connect": Reply(Event.NOT_SENT, "no connection was made", _PYTHON),
+        "wrong_revision": Reply(
+            Event.NOT_SENT,
+            "the session did not agree on 2026-07-28: its server would ignore the answers",
+            _PYTHON,
+        ),
+        "parse_error": Reply(
+            Event.NOT_SENT, "the server says that it read no JSON", "JSON-RPC 2.0, section 5.1"
+        ),
+        "method_not_found": Reply(
+            Event.NOT_SENT, "the server has no such method", "MCP 2026-07-28, basic"
+        ),
+        "unsupported_version": Reply(
+            Event.NOT_SENT, "the server does not speak this revision", "MCP 2026-07-28, basic"
+        ),
+        **{
+            f"http_{status}": Reply(
+                Event.NOT_SENT, f"HTTP {status} is answered before a request is handled", source
+            )
+            for status, source in {
+                401: f"{_HTTP} 15.5.2",
+                403: f"{_STREAMABLE}, Security",
+                404: f"{_HTTP} 15.5.5",
+                405: f"{_HTTP} 15.5.6",
+                406: f"{_HTTP} 15.5.7",
+                413: f"{_HTTP} 15.5.14",
+                415: f"{_HTTP} 15.5.16",
+                421: f"{_HTTP} 15.5.20",
+                429: "RFC 6585, section 4",
+                503: f"{_HTTP} 15.6.4",
+            }.items()
+        },
+        "unknown": Reply(Event.UNKNOWN, "the server may have acted on the request", _PYTHON),
+    }
+)
+
+
+class RoundLostError(ElicitationError):
+    """Nobody can know whether the server acted on what it was sent.
+
+    The answers are gone and nothing is sent again. ``reason`` is a code.
+    """
+
+    def __init__(self, server: str, tool: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"Nobody can know whether the server '{server}' acted on '{tool}' after it was sent "
+            f"the answers ({reason}): it may have run. The answers are gone and were not sent "
+            "again. Check what the tool has done before calling it again; a new call asks the "
+            "person again.",
+            code="round_lost",
+        )
+
+
+class NotSentError(ElicitationError):
+    """The request did not reach the server, or it was refused before anything read it.
+
+    The tool has not run. The call stays parked and its answers stay usable until their time is
+    up; ``elicitation_closed`` is sent again when it can be tried again. ``reason`` is a code of
+    ``REPLIES``, ``retry_at`` an aware datetime.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        tool: str,
+        reason: str,
+        *,
+        parked_call_id: uuid.UUID | None = None,
+        retry_at: datetime | None = None,
+    ) -> None:
+        self.reason = reason
+        self.parked_call_id = parked_call_id
+        self.retry_at = retry_at
+        when = "" if retry_at is None else f" Try again after {retry_at:%Y-%m-%d %H:%M:%S %Z}."
+        super().__init__(
+            f"The call of '{tool}' did not reach the server '{server}' ({reason}). The tool has "
+            f"not run, and what people answered is kept.{when}",
+            code="not_sent",
+        )
+
+
+class ServerWorkingPending(ElicitationPending):
+    """The server is at work on the call and asks nothing. Resume the call later.
+
+    ``look_at`` is when it is looked after next, an aware datetime.
+    """
+
+    def __init__(
+        self, server: str, tool: str, *, parked_call_id: uuid.UUID | None, look_at: datetime | None
+    ) -> None:
+        super().__init__(
+            server_name=server,
+            tool_name=tool,
+            message="",
+            questions=[],
+            fingerprint="",
+            parked_call_id=parked_call_id,
+        )
+        self.code = "working"
+        self.look_at = look_at
+
+    def as_tool_result(self) -> str:
+        """A text for the agent's model. It repeats nothing that the server wrote."""
+        return (
+            "The call goes on at the MCP server, which is still at work. Nobody has to answer "
+            "anything. Do not call the tool again: the result is fetched when it is there."
+        )
+
+
+class URLDeclinedError(ElicitationError):
+    """The server runs the tool only once a person has opened a URL, and nobody agreed to.
+
+    If it said so by an error (``URLElicitationRequiredError``), there is no way to tell it.
+    """
+
+    def __init__(self, server: str, tool: str) -> None:
+        super().__init__(
+            f"The server '{server}' does not run '{tool}' before a person has opened a URL, "
+            "and nobody agreed to open it.",
+            code="url_declined",
+        )
+
+
+class TooManyRoundsError(ElicitationError):
+    """The server goes on asking after its last questions were declined."""
+
+    def __init__(self, server: str, tool: str) -> None:
+        super().__init__(
+            f"The server '{server}' goes on asking before it runs '{tool}'; the call was given "
+            f"up. ELICITATION_MAX_ROUNDS is {settings.MAX_ROUNDS}.",
+            code="too_many_rounds",
+        )

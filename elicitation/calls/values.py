@@ -1,0 +1,134 @@
+"""A call, and a round of it, as values."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Self
+
+from django.utils import timezone
+
+from .. import store
+from ..conf import settings
+from ..models import (
+    MAX_LABEL_CHARS,
+    InvalidNameError,
+    ParkedCall,
+    check_name,
+    encode_json,
+)
+
+#: The requests of MCP 2026-07-28 that can ask, by their methods.
+TOOL, PROMPT, RESOURCE = "tools/call", "prompts/get", "resources/read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A call as the host makes it, or made it before it was parked.
+
+    ``tool`` is the name of the tool or prompt, or the resource's URI; ``arguments`` a JSON
+    object, ``respondent_id`` the key of the person who is asked. ``options`` hold what a retry
+    has to repeat of the first request: its ``meta``, and its ``read_timeout`` in seconds. Without
+    a call id of the host's, the arguments tell calls of one tool apart.
+
+    Raises:
+        InvalidNameError: A name that no row can hold, or a respondent who has no row.
+        TooLargeError: The arguments are no JSON, or too much of it.
+    """
+
+    scope: str
+    server: str
+    tool: str
+    arguments: Mapping[str, Any] | None
+    respondent_id: Any
+    id: str = ""
+    scope_label: str = ""
+    method: str = TOOL
+    options: Mapping[str, Any] = field(default_factory=dict)
+    arguments_json: str = field(init=False)
+    #: The key of the call's row.
+    key: uuid.UUID = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name in ("scope", "server", "tool"):
+            check_name(f"The {name}", getattr(self, name))
+        check_name("The call", self.id, blank=True)
+        check_name("The scope label", self.scope_label, blank=True)
+        if len(self.scope_label) > MAX_LABEL_CHARS:
+            raise InvalidNameError(
+                "The scope label", f"is longer than {MAX_LABEL_CHARS} characters"
+            )
+        if self.respondent_id is None:
+            raise InvalidNameError(
+                "The respondent",
+                "must be a user who is in the database, not an anonymous or unsaved one; pass "
+                "None where nobody can be asked",
+            )
+        text = encode_json("arguments", self.arguments, settings.MAX_CALL_BYTES)
+        object.__setattr__(self, "arguments_json", text)
+        if not self.id:
+            canonical = json.dumps(self.arguments, sort_keys=True)
+            digest = hashlib.sha256(canonical.encode()).hexdigest()
+            object.__setattr__(self, "id", f"arguments:{digest}")
+        key = store.call_key(
+            scope=self.scope, call=self.id, server=self.server, tool=self.tool, method=self.method
+        )
+        object.__setattr__(self, "key", key)
+
+    @classmethod
+    def of(cls, parked: ParkedCall) -> Self:
+        """Return the call of a parked row, with the arguments it was made with."""
+        return cls(
+            scope=parked.scope,
+            server=parked.server,
+            tool=parked.tool,
+            arguments=json.loads(parked.arguments),
+            respondent_id=parked.respondent_id,
+            id=parked.call,
+            scope_label=parked.scope_label,
+            method=parked.method,
+            options=json.loads(parked.options),
+        )
+
+    @property
+    def answers(self) -> store.DatabaseFormAnswerStore:
+        """The answers recorded for this call."""
+        return store.DatabaseFormAnswerStore(
+            scope=self.scope,
+            call=self.id,
+            respondent_id=self.respondent_id,
+            parked_call_id=self.key,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """What a server asks for before it goes on with a call (MCP 2026-07-28, MRTR).
+
+    ``requests`` holds the requests by the server's keys, ``request_state`` what it wants back
+    byte for byte, ``None`` where it sent none. Rounds are counted from 1. ``plain`` is a round
+    that came as an error (MCP 2025-11-25, ``URLElicitationRequiredError``): its retry is the same
+    call, and nothing more.
+    """
+
+    number: int
+    # No part of a repr, which may end in a log: URLs carry secrets.
+    requests: Mapping[str, Mapping[str, Any]] = field(repr=False)
+    request_state: str | None = field(repr=False)
+    received_at: datetime = field(default_factory=timezone.now)
+    plain: bool = False
+
+    @classmethod
+    def of(cls, parked: ParkedCall) -> Self:
+        """Return the round in which a call was parked."""
+        return cls(
+            number=parked.round,
+            requests=json.loads(parked.requests),
+            request_state=json.loads(parked.request_state),
+            received_at=parked.received_at,
+            plain=parked.plain,
+        )

@@ -1,0 +1,687 @@
+"""One pass through the rounds of a call: what each state of ``calls.rounds`` does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+from asgiref.sync import sync_to_async
+from django.utils import timezone
+from django.views.decorators.debug import sensitive_variables
+from mcp import MCPError
+from mcp.types import (
+    CallToolRequest,
+    CallToolRequestParams,
+    ElicitResult,
+    InputResponse,
+    Result,
+)
+from pydantic import ValidationError
+
+from .. import inbox
+from ..calls import parking, requests
+from ..calls.hand import Hand, is_decline
+from ..calls.lease import CallInProgressError, Lease
+from ..calls.outcome import (
+    REPLIES,
+    NotSentError,
+    RoundLostError,
+    ServerWorkingPending,
+    TooManyRoundsError,
+    URLDeclinedError,
+)
+from ..calls.rounds import SETTLED_BY, Event, Rounds, State
+from ..calls.values import Call, Round
+from ..conf import settings
+from ..core import Accept, Decline, ElicitationRefusal, SchemaRefusal
+from ..models import Elicitation, StoredFormAnswer, TooLargeError
+from . import replies
+from .dispatcher import Exchange, noted
+
+if TYPE_CHECKING:
+    from .host import Host
+
+logger = logging.getLogger("elicitation")
+
+T = TypeVar("T")
+
+#: A server that sends a state and asks nothing wants to be called again; first pause and
+#: longest pause in seconds, and how often in all before the call is left to be looked after:
+#: half a minute.
+FIRST_PAUSE, LONGEST_PAUSE, MAX_PAUSES = 0.05, 5.0, 12
+
+#: The same for a server that asks for a link again that a person has agreed to open: they
+#: may be about to finish. Then the call is parked until they say so.
+FIRST_WAIT, LONGEST_WAIT, MAX_WAITS = 0.5, 4.0, 5
+
+#: First and longest pause before a server that is at work is looked after again.
+FIRST_LOOK, LONGEST_LOOK = timedelta(seconds=30), timedelta(hours=1)
+
+#: The longest ``Retry-After`` that is kept, in seconds.
+LONGEST_RETRY_AFTER = 86_400.0
+
+
+class _AnyResult(Result, extra="allow"):
+    """A result of any kind, as it came: it is read in ``replies``."""
+
+
+class Drive:
+    """One pass through the rounds of a call, until it ends or is parked.
+
+    Args:
+        host: The host's side of it.
+        server: The configured name of the server.
+        tool: The name of the tool.
+        arguments: A JSON object.
+        call: What is called, and for whom; ``None`` where nobody is asked.
+        resumed: The parked call to go on with.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, Any] | None,
+        *,
+        call: Call | None = None,
+        resumed: parking.Resumed | None = None,
+    ) -> None:
+        self.host = host
+        self.server = server
+        self.tool = tool
+        self.arguments = None if arguments is None else dict(arguments)
+        self.call = call
+        self.resumed = resumed
+        self.rounds = Rounds()
+        self.hand = Hand()
+        self.lease: Lease | None = None
+        self.round: Round | None = None
+        #: Whether the call's row has this round.
+        self.is_stored = False
+        #: Whether a decline was sent to the stored round, so that nothing can go on from it.
+        self.is_declined = False
+        self.questions: Sequence[inbox.Question] = ()
+        self.others: Mapping[str, InputResponse] = {}
+        self.waiting: Sequence[Elicitation] = ()
+        #: The rounds after which the call was made afresh, and the one whose state was refused
+        #: unread just now.
+        self.fresh_after: set[int] = set()
+        self.unread_round: int | None = None
+        self.working_since: datetime | None = None
+        #: When somebody said that they have finished, as far as the server was asked since.
+        self.continued_at: datetime | None = None
+        self.answered = self.declined = self.pauses = self.waits = 0
+        # What came back last, or why nobody was asked.
+        self.result: Any = None
+        self.error: Exception | None = None
+        self.reason = ""
+        self.retry_after: float | None = None
+        self.refusal: ElicitationRefusal | TooLargeError | None = None
+        if resumed is not None:
+            self._go_on(resumed)
+
+    def _go_on(self, resumed: parking.Resumed) -> None:
+        """Begin where the call was parked."""
+        self.lease, self.round, self.is_stored = resumed.lease, resumed.round, True
+        self.fresh_after = set(resumed.row.fresh_after_rounds)
+        self.working_since = resumed.row.working_since
+        is_working = self.working_since is not None
+        self.rounds = Rounds(State.LEFT_WORKING if is_working else State.PARKED)
+        self.rounds.feed(Event.RESUMED)
+        if resumed.refusal is not None:
+            self.refusal = resumed.refusal
+            self.rounds.feed(Event.FORBIDDEN)
+        elif resumed.taken is not None:
+            self._taken((resumed.questions, resumed.taken))
+            self.rounds.feed(Event.COMPLETE)
+            self.rounds.feed(Event.TAKEN)
+        elif resumed.is_complete:
+            self.rounds.feed(Event.COMPLETE)
+
+    async def run(self) -> Any:
+        """Go through the rounds, and return the result.
+
+        Raises:
+            Exception: As ``client.call_tool`` says.
+        """
+        actions: dict[State, Callable[[], Coroutine[Any, Any, Event]]] = {
+            State.CALLING: self._call,
+            State.ASKED: self._ask,
+            State.ANSWERED: self._take,
+            State.SENDING: self._send_answers,
+            State.DECLINING: self._decline,
+            State.REFUSING: self._refuse,
+            State.WORKING: self._work,
+            State.WAITING: self._wait_for_completion,
+        }
+        keeper: asyncio.Task[None] | None = None
+        try:
+            while not self.rounds.has_ended:
+                if keeper is None and self.lease is not None:
+                    keeper = asyncio.create_task(self._keep(self.lease))
+                event = await actions[self.rounds.state]()
+                if event in SETTLED_BY:
+                    self.hand.settle(event)
+                self.rounds.feed(event)
+        except BaseException as error:
+            await self._recorded(self._break_off, error)
+            raise
+        finally:
+            if keeper is not None:
+                keeper.cancel()
+        return await self._end()
+
+    async def _keep(self, lease: Lease) -> None:
+        while True:
+            await asyncio.sleep(lease.duration.total_seconds() / 3)
+            try:
+                await sync_to_async(parking.renew)(lease)
+            except Exception as error:
+                # A lease that runs out is looked at before anything is taken or sent.
+                logger.warning(
+                    "The lease of a call could not be renewed",
+                    extra=self._log_fields() | {"error": type(error).__name__},
+                )
+
+    # --- What each state does ----------------------------------------------------------------
+
+    async def _call(self) -> Event:
+        """Make the call from the start, with the arguments of its first time."""
+        event = await self._send(1)
+        if self.unread_round is not None and event is not Event.NOT_SENT:
+            self.fresh_after.add(self.unread_round)
+        return event
+
+    async def _ask(self) -> Event:
+        """Store the round, and find out who answers it."""
+        assert self.round is not None
+        self.host.check_supported(self.round, self.server)
+        if self.answered > settings.MAX_ROUNDS:
+            raise TooManyRoundsError(self.server, self.tool)
+        if self.call is None:
+            return Event.NOBODY
+        if await self._asks_again(self.call, self.round):
+            return Event.ASKS_AGAIN
+        return await self._park(self.call)
+
+    async def _park(self, call: Call) -> Event:
+        try:
+            await self._store(call)
+        except parking.AskedTooOften:
+            return Event.NOBODY
+        except (ElicitationRefusal, TooLargeError) as refusal:
+            self.refusal = refusal
+            return Event.FORBIDDEN
+        return Event.WAITS if self.waiting else Event.COMPLETE
+
+    async def _store(self, call: Call) -> None:
+        """Write the round into the call's row, with all that became of the answers so far."""
+        assert self.round is not None
+        carried = self._carried()
+        await step(
+            partial(parking.park, call, self.round, lease=self.lease, carried=carried),
+            self._stored,
+        )
+
+    def _stored(self, parked: parking.Parked) -> None:
+        self.is_stored = True
+        self.lease, self.waiting = parked.lease, parked.waiting
+        self.hand.clear()
+
+    def _carried(self) -> parking.Carried:
+        return parking.Carried(
+            deliveries=self.hand.deliveries(),
+            in_hand=self.hand.in_hand(),
+            fresh_after=self.fresh_after,
+            working_since=self.working_since,
+        )
+
+    async def _take(self) -> Event:
+        """Take the answers of the stored round, once everything else is at hand."""
+        assert self.call is not None
+        assert self.round is not None
+        assert self.lease is not None
+        # Before the take: whatever goes wrong in the host's own callables loses no answer.
+        self.others = await self.host.fulfil(self.round)
+        taking = partial(parking.take, self.call, self.round, self.lease)
+        try:
+            taken = await step(taking, self._taken)
+        except ElicitationRefusal as refusal:
+            self.refusal = refusal
+            return Event.FORBIDDEN
+        return Event.GONE if taken is None else Event.TAKEN
+
+    def _taken(
+        self, taken: tuple[Sequence[inbox.Question], Sequence[StoredFormAnswer]] | None
+    ) -> None:
+        if taken is not None:
+            self.questions = taken[0]
+            self.hand.take(taken[1])
+
+    @sensitive_variables()
+    async def _send_answers(self) -> Event:
+        """Send the answers that were taken, if the call still belongs to this process."""
+        assert self.call is not None
+        assert self.round is not None
+        keys = [each.key for each in requests.wanted_answers(self.call.answers, self.questions)]
+        answers = [self.hand.answer(key) for key in keys]
+        if self.round.plain and any(is_decline(answer) for answer in answers):
+            raise URLDeclinedError(self.server, self.tool)
+        responses = {**self.others} | {
+            question.elicitation.key: _response(requests.outcome(answer, question), answer)
+            for question, answer in zip(self.questions, answers, strict=True)
+        }
+        await self._check_lease()
+        self.hand.send(keys, self.questions)
+        return await self._retry(responses)
+
+    async def _check_lease(self) -> None:
+        """Look at the lease once more: another process may have gone on with the call.
+
+        Raises:
+            CallInProgressError: It may.
+        """
+        lease = self.lease
+        if lease is None or lease.is_live():
+            return
+        if not await step(partial(parking.renew, lease)) or not lease.is_live():
+            raise CallInProgressError
+
+    async def _retry(self, responses: Mapping[str, InputResponse]) -> Event:
+        """Send the responses to a round, and judge what comes back."""
+        assert self.round is not None
+        self.answered += 1
+        event = await self._send_state(self.round, self.round.number + 1, responses)
+        if (
+            event is Event.UNKNOWN
+            and self.hand.are_consents_alone_on_their_way()
+            and not replies.is_refusal(self.error)
+        ):
+            # Nothing of the person's but their consent, which can be told twice.
+            return Event.NOT_SENT
+        return event
+
+    async def _send_state(
+        self, round: Round, number: int, responses: Mapping[str, InputResponse] | None = None
+    ) -> Event:
+        """Send a round's state back, with responses or without; once afresh for each round."""
+        event = await self._send(number, round, responses)
+        if event is not Event.UNREAD:
+            return event
+        if round.number in self.fresh_after:
+            return Event.UNREAD_AGAIN
+        self.unread_round = round.number
+        self.declined = 0
+        self.is_declined = False
+        return event
+
+    async def _decline(self) -> Event:
+        """Answer a round that is put to nobody: the call is unattended, or asked too often."""
+        assert self.round is not None
+        if self.declined == (settings.MAX_ROUNDS if self.call is None else 1):
+            raise TooManyRoundsError(self.server, self.tool)
+        if self.round.plain:
+            raise URLDeclinedError(self.server, self.tool)
+        self.declined += 1
+        logger.warning(
+            "Nobody is asked: the call is unattended, or has asked too often; declining",
+            extra=self._log_fields() | {"round": self.round.number},
+        )
+        others = await self.host.fulfil(self.round)
+        self.is_declined = True
+        event = await self._retry(_declines(self.round) | others)
+        self.is_declined = event is not Event.NOT_SENT
+        return event
+
+    async def _refuse(self) -> Event:
+        """Tell the server ``decline`` to a round that cannot be put to a person."""
+        assert self.round is not None
+        self.is_declined = True
+        if self.round.plain:
+            return Event.RESULT
+        event = await self._send(self.round.number + 1, self.round, _declines(self.round))
+        if event is not Event.RESULT:
+            # The refusal is what the host has to know; the server's own end is its affair.
+            logger.info("A server did not take a decline", extra=self._log_fields())
+        elif isinstance(self.refusal, ElicitationRefusal):
+            # The server ran the tool all the same.
+            self.refusal.result = self.result
+        return event
+
+    async def _work(self) -> Event:
+        """Call again after a pause, for a server that sent a state and asks nothing."""
+        assert self.round is not None
+        self.working_since = self.working_since or timezone.now()
+        is_looked_after = self.pauses == 0 and self.is_stored
+        is_news = bool(self.hand.deliveries()) or self.pauses == MAX_PAUSES
+        if self.call is not None and not self.is_stored and is_news:
+            # What the stored round asked is answered: nothing may go on from there.
+            await self._store(self.call)
+        if self.pauses == MAX_PAUSES:
+            if self.call is None:
+                raise TooManyRoundsError(self.server, self.tool)
+            return Event.PATIENCE_OVER
+        if not is_looked_after:
+            await asyncio.sleep(min(FIRST_PAUSE * 2**self.pauses, LONGEST_PAUSE))
+        self.pauses += 1
+        await self._check_lease()
+        event = await self._send_state(self.round, self.round.number)
+        if event not in (Event.WORKS, Event.NOT_SENT):
+            self.working_since = None
+        return event
+
+    # --- Links that a server asks for again --------------------------------------------------
+
+    async def _asks_again(self, call: Call, round: Round) -> bool:
+        """Whether the round asks for nothing but links that the server got consent to."""
+        told = self.hand.told()
+        if not told:
+            return False
+        try:
+            questions = await step(partial(parking.read, call, round))
+        except ElicitationRefusal:
+            # Refused again, and said so, when the round is parked.
+            return False
+        keys = {each.key for each in requests.wanted_answers(call.answers, questions)}
+        self.hand.take_again(told & keys)
+        return keys <= told
+
+    async def _wait_for_completion(self) -> Event:
+        """Tell a server again, after a pause, that a person agreed to open its link.
+
+        That they agreed does not mean that they have finished there, and a server that has to
+        know asks again. The round is parked first, with the consent, so that whatever breaks
+        off here, the call can go on; after a few times it stays parked until the person, or the
+        server, says that they have finished.
+        """
+        assert self.call is not None
+        assert self.round is not None
+        # No person was asked anything: it is the same round.
+        self.answered -= 1
+        self.round = replace(self.round, number=self.round.number - 1)
+        ids = [answer.elicitation_id for answer in self.hand.in_hand() if answer.elicitation_id]
+        event = await self._park(self.call)
+        if event is not Event.COMPLETE:
+            return event
+        said = await step(partial(inbox.continued, ids, self.round.received_at))
+        # Each *Continue* skips one pause. Compare with the last one used: a web server's clock
+        # may be ahead.
+        if said is None or said == self.continued_at:
+            if self.waits == MAX_WAITS:
+                self.waiting = await step(partial(parking.elicitations, ids))
+                assert self.lease is not None
+                await step(partial(parking.release, self.lease))
+                return Event.WAITS
+            await asyncio.sleep(min(FIRST_WAIT * 2**self.waits, LONGEST_WAIT))
+            self.waits += 1
+        self.continued_at = said
+        return Event.COMPLETE
+
+    # --- The wire ----------------------------------------------------------------------------
+
+    # An error goes up to the host, whose reports have the variables of frames.
+    @sensitive_variables()
+    async def _send(
+        self,
+        number: int,
+        round: Round | None = None,
+        responses: Mapping[str, InputResponse] | None = None,
+    ) -> Event:
+        """Send the request, and say what came back; twice if its headers were refused.
+
+        Args:
+            number: The number of the round that the reply may begin.
+            round: The round whose state is sent back.
+            responses: What its requests are answered with.
+        """
+        event = await self._send_once(number, round, responses)
+        if self.reason == "header_mismatch":
+            # A new session knows the headers of a tool only once it has listed the tools.
+            with suppress(Exception):
+                await self.host.session.list_tools()
+            event = await self._send_once(number, round, responses)
+        return event
+
+    @sensitive_variables()
+    async def _send_once(
+        self,
+        number: int,
+        round: Round | None,
+        responses: Mapping[str, InputResponse] | None,
+    ) -> Event:
+        sent_at = timezone.now()
+        if round is not None and round.plain:
+            round = responses = None
+        request = CallToolRequest(
+            params=CallToolRequestParams(
+                name=self.tool,
+                arguments=self.arguments,
+                input_responses=None if responses is None else dict(responses),
+                # "" is a state; only None is none.
+                request_state=None if round is None else round.request_state,
+            )
+        )
+        error: Exception | None = None
+        with noted() as exchange:
+            try:
+                result = await self.host.session.send_request(request, _AnyResult)
+                exchange.reply = exchange.reply or result.model_dump(by_alias=True)
+            except Exception as caught:
+                # The SDK's frames have the answers that were sent, and its texts may quote them.
+                error = caught.with_traceback(None)
+        try:
+            return self._read(error, exchange, number, sent_at)
+        except SchemaRefusal as refusal:
+            return self._judge(refusal, exchange)
+
+    @sensitive_variables()
+    def _read(
+        self, error: Exception | None, exchange: Exchange, number: int, sent_at: datetime
+    ) -> Event:
+        """Say what came back (specification, section 6).
+
+        Raises:
+            SchemaRefusal: It is no reply that MCP has.
+        """
+        if exchange.reply is not None:
+            # It arrived: whatever happened to it afterwards, this is what the server said.
+            self.reason, reply = replies.read_reply(exchange.reply)
+            event = REPLIES[self.reason].event
+            if event in (Event.ASKS, Event.WORKS):
+                self._begin(replies.round_of(reply, number, sent_at))
+            else:
+                self.result = reply
+            return event
+        if isinstance(error, MCPError):
+            round = replies.round_of_error(error, number, sent_at)
+            if round is not None:
+                self._begin(round)
+                return Event.ASKS
+        if isinstance(error, ValidationError):
+            # Its text quotes what the server sent.
+            raise SchemaRefusal("the server's reply is not one that MCP has")
+        assert error is not None
+        return self._judge(error, exchange)
+
+    def _begin(self, round: Round) -> None:
+        self.round, self.is_stored = round, False
+
+    def _judge(self, error: Exception, exchange: Exchange) -> Event:
+        self.error, self.retry_after = error, exchange.retry_after
+        event, self.reason = replies.judge(error, exchange)
+        return event
+
+    # --- The end -----------------------------------------------------------------------------
+
+    async def _end(self) -> Any:
+        """Write down how the pass ended, and return the result or raise what the host gets."""
+        state = self.rounds.state
+        if state is State.PARKED:
+            raise parking.pending(self.waiting)
+        if state is State.LEFT_WORKING:
+            raise await self._leave_working()
+        if state is State.NOT_SENT:
+            raise await self._not_sent()
+        await self._recorded(self._close)
+        if state is State.LOST:
+            logger.warning("A round was lost", extra=self._log_fields() | {"reason": self.reason})
+            raise RoundLostError(self.server, self.tool, self.reason)
+        if state is State.REFUSED:
+            assert self.refusal is not None
+            raise self.refusal
+        return self.result
+
+    async def _leave_working(self) -> Exception:
+        """Leave a call whose server is at work, to be looked after again."""
+        assert self.call is not None
+        assert self.lease is not None
+        now = timezone.now()
+        if self.working_since is not None and now - self.working_since > settings.WORKING_TTL:
+            await self._recorded(self._close)
+            return RoundLostError(self.server, self.tool, "at work for too long")
+        looked = 1 + (0 if self.resumed is None else self.resumed.row.looked)
+        look_at = now + min(FIRST_LOOK * 2 ** min(looked - 1, 16), LONGEST_LOOK)
+        await step(partial(parking.leave_working, self.lease, looked=looked, look_at=look_at))
+        return ServerWorkingPending(
+            self.server, self.tool, parked_call_id=self.call.key, look_at=look_at
+        )
+
+    async def _not_sent(self) -> Exception:
+        """Put back what the server has not read, and return what the host gets."""
+        retry_at = None
+        if self.lease is not None:
+            pause = settings.RESUME_AFTER
+            if self.retry_after is not None:
+                pause = max(pause, timedelta(seconds=min(self.retry_after, LONGEST_RETRY_AFTER)))
+            retry_at = timezone.now() + pause
+        await self._recorded(self._put_back, retry_at)
+        assert self.error is not None
+        proof = REPLIES.get(self.reason)
+        if proof is None or proof.event is not Event.NOT_SENT:
+            # Nothing was on its way that could be lost; whether the tool ran, nobody knows.
+            return self.error
+        return NotSentError(
+            self.server,
+            self.tool,
+            self.reason,
+            parked_call_id=None if self.lease is None else self.lease.parked_call_id,
+            retry_at=retry_at,
+        )
+
+    async def _put_back(self, retry_at: datetime | None = None) -> None:
+        """Put back what was taken and not sent, and give the lease back."""
+        in_hand = self.hand.in_hand()
+        if self.lease is None and not in_hand:
+            return
+        put = partial(
+            parking.put_back,
+            in_hand,
+            lease=self.lease,
+            deliveries=self.hand.deliveries(),
+            fresh_after=self.fresh_after,
+            unsent_reason=self.reason[:64] if retry_at else "",
+            retry_at=retry_at,
+        )
+        await to_the_end(sync_to_async(put)())
+
+    async def _close(self) -> None:
+        """Forget the call, and say in the audit how it ended."""
+        if self.call is None or not (self.lease or self.is_stored):
+            return
+        carried = self._carried()
+        if self.rounds.state is State.FINISHED and getattr(self.result, "is_error", False):
+            deliveries = dict.fromkeys(carried.deliveries, str(Elicitation.Delivery.SERVER_ERROR))
+            carried = replace(carried, deliveries=deliveries)
+        close = partial(
+            parking.close,
+            self.call.key,
+            self.call.respondent_id,
+            lease=self.lease,
+            carried=carried,
+            # Nothing else of the call can be left.
+            asked_once=self.resumed is not None
+            and self.resumed.row.asked == self.answered == 1
+            and not self.fresh_after,
+        )
+        await to_the_end(sync_to_async(close)())
+
+    async def _break_off(self, error: BaseException) -> None:
+        """Leave nothing half-done behind a call that did not come to its end or was parked."""
+        is_answered = self.hand.break_off()
+        given_up = isinstance(error, URLDeclinedError | TooManyRoundsError)
+        if is_answered or self.is_declined or given_up:
+            # The stored round is over: to go on from it would be to send an answer twice.
+            await self._close()
+        else:
+            await self._put_back()
+
+    async def _recorded(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        """Write down how a call ended. Should that fail, what it was is worth more."""
+        try:
+            await work(*args)
+        except Exception as error:
+            logger.error(
+                "How a call ended could not be recorded",
+                extra=self._log_fields() | {"error": type(error).__name__},
+            )
+
+    def _log_fields(self) -> dict[str, object]:
+        fields: dict[str, object] = {"server": self.server, "tool": self.tool}
+        return fields if self.call is None else fields | {"parked_call_id": str(self.call.key)}
+
+
+async def step(work: Callable[[], T], note: Callable[[T], None] | None = None) -> T:
+    """Do the work of one step in a thread, in one hop, to its end.
+
+    A caller that is cancelled meanwhile is told so only after ``note`` has seen what came of it:
+    the thread goes on and commits.
+    """
+    task = asyncio.ensure_future(sync_to_async(work)())
+    try:
+        result = await asyncio.shield(task)
+    except asyncio.CancelledError:
+        # What went wrong in the thread has changed nothing: its transaction was rolled back.
+        with suppress(Exception):
+            late = await to_the_end(task)
+            if note is not None:
+                note(late)
+        raise
+    if note is not None:
+        note(result)
+    return result
+
+
+async def to_the_end(work: Awaitable[T]) -> T:
+    """Do the work to its end, though the caller is being cancelled."""
+    # The scope keeps anyio from cancelling again at every turn of the loop; once is not enough.
+    with anyio.CancelScope(shield=True):
+        task = asyncio.ensure_future(work)
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+    return task.result()
+
+
+def _declines(round: Round) -> dict[str, InputResponse]:
+    action: Any = requests.unanswered_action()
+    return {
+        key: ElicitResult(action=action)
+        for key, request in round.requests.items()
+        if request["method"] == requests.ELICITATION
+    }
+
+
+def _response(outcome: Accept | Decline, answer: StoredFormAnswer) -> ElicitResult:
+    if isinstance(outcome, Accept):
+        content = outcome.content
+        return ElicitResult(action="accept", content=None if content is None else {**content})
+    action: Any = requests.unanswered_action(answer)
+    return ElicitResult(action=action)

@@ -1,0 +1,79 @@
+"""The host's side of a call: its session, and what it answers for itself."""
+
+from __future__ import annotations
+
+from mcp import ClientSession, MCPError
+from mcp.client.session import ClientRequestContext, ListRootsFnT, SamplingFnT
+from mcp.types import CreateMessageRequest, ErrorData, InputResponse
+
+from ..calls import requests
+from ..calls.values import Round
+from ..core import ElicitationError
+from .dispatcher import Dispatcher
+
+SAMPLING, ROOTS = "sampling/createMessage", "roots/list"
+
+#: The first revision of MCP that has rounds and request states.
+MODERN = "2026-07-28"
+
+
+class InputNotSupportedError(ElicitationError):
+    """The server asks for something that this host does not provide."""
+
+    def __init__(self, server: str, method: str) -> None:
+        # A server can name any method; only the two that MCP has are repeated.
+        named = method if method in (SAMPLING, ROOTS) else "a method that MCP does not have"
+        super().__init__(
+            f"The server '{server}' asks for {named}, which this host does not provide. Pass "
+            "sampling= or roots= to call_tool() and resume(), or do not declare the capability.",
+            code="input_not_supported",
+        )
+
+
+class Host:
+    """The host's side of a call: a connected session, and what it answers for itself."""
+
+    def __init__(
+        self, session: ClientSession, sampling: SamplingFnT | None, roots: ListRootsFnT | None
+    ) -> None:
+        Dispatcher.install(session)
+        self.session = session
+        self.sampling = sampling
+        self.roots = roots
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether the session agreed on a revision that has rounds and request states."""
+        version = self.session.protocol_version
+        return version is None or version >= MODERN
+
+    def check_supported(self, round: Round, server: str) -> None:
+        """Refuse a round that asks for what this host does not provide.
+
+        Raises:
+            InputNotSupportedError: It does.
+        """
+        provided = {requests.ELICITATION}
+        provided |= {SAMPLING} if self.sampling else set()
+        provided |= {ROOTS} if self.roots else set()
+        for request in round.requests.values():
+            if request["method"] not in provided:
+                raise InputNotSupportedError(server, request["method"])
+
+    async def fulfil(self, round: Round) -> dict[str, InputResponse]:
+        """Answer what is not asked of a person, through the host's callables."""
+        responses: dict[str, InputResponse] = {}
+        response: InputResponse | ErrorData
+        for key, request in round.requests.items():
+            context = ClientRequestContext(session=self.session, request_id=key)
+            if request["method"] == SAMPLING and self.sampling:
+                sampled = CreateMessageRequest.model_validate(request)
+                response = await self.sampling(context, sampled.params)
+            elif request["method"] == ROOTS and self.roots:
+                response = await self.roots(context)
+            else:
+                continue
+            if isinstance(response, ErrorData):
+                raise MCPError.from_error_data(response)
+            responses[key] = response
+        return responses

@@ -91,7 +91,11 @@ class Hand:
             sent, Answer.TAKEN if self.are_consents_alone_on_their_way() else Answer.LOST
         )
         settled = self._ledger.among(Answer.DELIVERED, Answer.LOST)
-        return any(key not in self._consents for key in settled)
+        if any(key not in self._consents for key in settled):
+            return True
+        # Nothing of a person's but their consent, which can be told twice.
+        self._ledger.move(self._ledger.among(Answer.DELIVERED), Answer.TAKEN)
+        return False
 
     def deliveries(self) -> dict[uuid.UUID, str]:
         """Return how it ended with elicitations whose answers were sent, by their ids.

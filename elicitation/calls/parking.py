@@ -393,8 +393,8 @@ def park(
         TooLargeError: The round's requests or state have too many bytes.
     """
     carried = carried or Carried()
-    row = _row(call, round, carried)
     questions = read(call, round)
+    row = _row(call, round, carried)
     wanted = wanted_answers(call.answers, questions)
     by_key = {each.key: each for each in wanted}
 
@@ -458,6 +458,8 @@ def _row(call: Call, round: Round, carried: Carried) -> ParkedCall:
         # What a first round nearly always comes to, so that its row is written once.
         asked=1 if round.requests else 0,
         working_since=carried.working_since,
+        # Should this process die: a call with a lease is not looked after by others.
+        look_at=None if carried.working_since is None else timezone.now() + settings.RESUME_AFTER,
         fresh_after=json.dumps(sorted(carried.fresh_after)),
     )
 

@@ -106,8 +106,8 @@ class Drive:
         self.round: Round | None = None
         #: Whether the call's row has this round.
         self.is_stored = False
-        #: Whether a decline was sent to the stored round, so that nothing can go on from it.
-        self.is_declined = False
+        #: Whether a request went out for the stored round, so that nothing can go on from it.
+        self.is_over = False
         self.questions: Sequence[inbox.Question] = ()
         self.others: Mapping[str, InputResponse] = {}
         self.waiting: Sequence[Elicitation] = ()
@@ -232,7 +232,7 @@ class Drive:
         )
 
     def _stored(self, parked: parking.Parked) -> None:
-        self.is_stored = True
+        self.is_stored, self.is_over = True, False
         self.lease, self.waiting = parked.lease, parked.waiting
         self.hand.clear()
 
@@ -320,7 +320,7 @@ class Drive:
             return Event.UNREAD_AGAIN
         self.unread_round = round.number
         self.declined = 0
-        self.is_declined = False
+        self.is_over = False
         return event
 
     async def _decline(self) -> Event:
@@ -336,15 +336,15 @@ class Drive:
             extra=self._log_fields() | {"round": self.round.number},
         )
         others = await self.host.fulfil(self.round)
-        self.is_declined = True
+        self.is_over = True
         event = await self._retry(_declines(self.round) | others)
-        self.is_declined = event is not Event.NOT_SENT
+        self.is_over = event is not Event.NOT_SENT
         return event
 
     async def _refuse(self) -> Event:
         """Tell the server ``decline`` to a round that cannot be put to a person."""
         assert self.round is not None
-        self.is_declined = True
+        self.is_over = True
         if self.round.plain:
             return Event.RESULT
         event = await self._send(self.round.number + 1, self.round, _declines(self.round))
@@ -373,8 +373,11 @@ class Drive:
             await asyncio.sleep(min(FIRST_PAUSE * 2**self.pauses, LONGEST_PAUSE))
         self.pauses += 1
         await self._check_lease()
+        self.is_over = True
         event = await self._send_state(self.round, self.round.number)
-        if event not in (Event.WORKS, Event.NOT_SENT):
+        if event in (Event.WORKS, Event.NOT_SENT):
+            self.is_over = False
+        else:
             self.working_since = None
         return event
 
@@ -543,16 +546,25 @@ class Drive:
         """Leave a call whose server is at work, to be looked after again."""
         assert self.call is not None
         assert self.lease is not None
-        now = timezone.now()
-        if self.working_since is not None and now - self.working_since > settings.WORKING_TTL:
+        assert self.working_since is not None
+        if timezone.now() - self.working_since > settings.WORKING_TTL:
             await self._recorded(self._close)
             return RoundLostError(self.server, self.tool, "at work for too long")
-        looked = 1 + (0 if self.resumed is None else self.resumed.row.looked)
-        look_at = now + min(FIRST_LOOK * 2 ** min(looked - 1, 16), LONGEST_LOOK)
-        await step(partial(parking.leave_working, self.lease, looked=looked, look_at=look_at))
         return ServerWorkingPending(
-            self.server, self.tool, parked_call_id=self.call.key, look_at=look_at
+            self.server,
+            self.tool,
+            parked_call_id=self.call.key,
+            look_at=await step(self._look_again),
         )
+
+    def _look_again(self) -> datetime:
+        """Give the call back, to be looked after again; return when."""
+        assert self.lease is not None
+        looked = 0 if self.resumed is None else self.resumed.row.looked
+        pause: timedelta = min(FIRST_LOOK * 2 ** min(looked, 16), LONGEST_LOOK)
+        look_at: datetime = timezone.now() + pause
+        parking.leave_working(self.lease, looked=looked + 1, look_at=look_at)
+        return look_at
 
     async def _not_sent(self) -> Exception:
         """Put back what the server has not read, and return what the host gets."""
@@ -617,9 +629,11 @@ class Drive:
         """Leave nothing half-done behind a call that did not come to its end or was parked."""
         is_answered = self.hand.break_off()
         given_up = isinstance(error, URLDeclinedError | TooManyRoundsError)
-        if is_answered or self.is_declined or given_up:
+        if is_answered or self.is_over or given_up:
             # The stored round is over: to go on from it would be to send an answer twice.
             await self._close()
+        elif self.is_stored and self.lease and self.working_since is not None:
+            await to_the_end(sync_to_async(self._look_again)())
         else:
             await self._put_back()
 

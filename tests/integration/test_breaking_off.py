@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from asgiref.sync import async_to_sync, sync_to_async
+from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 from django.db import InterfaceError, OperationalError
 from django.utils import timezone
@@ -26,15 +26,19 @@ from mcp.types import (
 from elicitation import inbox
 from elicitation.calls import parking
 from elicitation.calls import requests as handler
+from elicitation.calls.lease import CallInProgressError
+from elicitation.calls.values import Call, Round
 from elicitation.core import ElicitationPending, ElicitationRefusal
 from elicitation.mcp import client as mcp_sdk
+from elicitation.mcp import host as host_side
 from elicitation.mcp.client import InputNotSupportedError, RoundLostError, TooManyRoundsError
+from elicitation.mcp.drive import Drive
 from elicitation.models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
-from tests.integration.conftest import Host
+from tests.integration import conftest
 from tests.integration.scripted import PLAN, SEATS, ScriptedServer, ask, form, said, text
-from tests.integration.test_rounds import nothing_is_left, one_round
+from tests.integration.test_rounds import claimed, nothing_is_left, one_round, two_rounds
 
-HostFor = Callable[[ScriptedServer], Host]
+HostFor = Callable[[ScriptedServer], conftest.Host]
 Delivery = Elicitation.Delivery
 
 SAMPLE = CreateMessageRequest(params=CreateMessageRequestParams(messages=[], max_tokens=5))
@@ -93,11 +97,11 @@ def test_a_take_that_is_cancelled_by_anyio_puts_the_answer_back(
     host = host_for(server := ScriptedServer(one_round))
     pending = host.pending()
     host.answer(pending, plan="team")
-    take = handler.take_answers
+    take = parking.resume
     scopes: list[tuple[asyncio.AbstractEventLoop, anyio.CancelScope]] = []
 
-    def slow(*arguments: Any) -> Any:
-        taken = take(*arguments)
+    def slow(*arguments: Any, **options: Any) -> Any:
+        taken = take(*arguments, **options)
         ((loop, scope),) = scopes
         loop.call_soon_threadsafe(scope.cancel)
         # The answer is taken, its row gone, and the caller cancelled before it hears of it.
@@ -111,7 +115,7 @@ def test_a_take_that_is_cancelled_by_anyio_puts_the_answer_back(
                 await mcp_sdk.resume(session, pending.parked_call_id, server="shop")
             assert scope.cancelled_caught
 
-    monkeypatch.setattr(handler, "take_answers", slow)
+    monkeypatch.setattr(parking, "resume", slow)
     async_to_sync(cancelled)()
     monkeypatch.undo()
     assert StoredFormAnswer.objects.count() == 1
@@ -187,8 +191,8 @@ def test_a_result_is_worth_more_than_its_record(
     def fail(*args: Any, **kwargs: Any) -> None:
         raise error
 
-    for name in ("aclose", "arelease"):
-        monkeypatch.setattr(parking, name, sync_to_async(fail))
+    for name in ("close", "release"):
+        monkeypatch.setattr(parking, name, fail)
     assert said(host.resume(pending)) == "{'plan': 'team'}"
 
 
@@ -228,74 +232,91 @@ def test_a_server_can_say_only_once_that_it_has_not_read(host_for: HostFor) -> N
 def test_questions_are_counted_over_the_whole_call(host_for: HostFor, settings: Any) -> None:
     settings.ELICITATION_MAX_ROUNDS = 3
     asked = iter(range(100))
-    # Each time the round is old, so that the call starts afresh, and asks something else.
-    host = host_for(server := ScriptedServer(lambda params: ask(k=form(f"{next(asked)}?", PLAN))))
+    server = ScriptedServer(
+        lambda params: ask(str(next(asked)), k=form(f"{next(asked)}?", PLAN)), sealed=True
+    )
+    host = host_for(server)
     pending = host.pending()
-    for _ in range(2):
-        host.answer(pending, plan="team")
-        ParkedCall.objects.update(received_at=timezone.now() - timedelta(hours=1))
-        pending = host.pending(host.resume, pending)
     host.answer(pending, plan="team")
-    ParkedCall.objects.update(received_at=timezone.now() - timedelta(hours=1))
+    # The call is made afresh, and asks something else: that counts as well.
+    server.restart()
+    for _ in range(2):
+        pending = host.pending(host.resume, pending)
+        host.answer(pending, plan="team")
     with pytest.raises(TooManyRoundsError):
         host.resume(pending)
     assert Elicitation.objects.count() == 3
-    assert server.answers == [("decline", None)]
+    assert [action for action, _ in server.answers] == ["accept", "accept", "decline"]
 
 
 # --- Two processes ---------------------------------------------------------------------------
 
 
-def test_a_late_park_leaves_the_lease_of_another_alone(host_for: HostFor, user: User) -> None:
-    host = host_for(ScriptedServer(one_round))
+def test_the_same_call_made_twice_leaves_the_later_round_alone(host_for: HostFor) -> None:
+    """Case A13: the reply to the second one comes late."""
+    host = host_for(server := ScriptedServer(two_rounds))
     pending = host.pending()
+    first = Round.of(ParkedCall.objects.get())
     host.answer(pending, plan="team")
-    claimed = parking.claim(pending.parked_call_id)
-    # The same call, made twice at first: the other one's reply comes only now.
-    call = parking.Call.of(claimed)
-    parking.park(call, parking.Round.of(claimed), [], resumed=False)
-    with pytest.raises(parking.CallInProgressError):
-        parking.claim(pending.parked_call_id)
-    assert parking.renew(claimed)
+    second = host.pending(host.resume, pending)
+    host.answer(second, seats=3)
+    lease = claimed(second)
+    with pytest.raises(parking.AlreadyParked):
+        parking.park(Call.of(ParkedCall.objects.get()), first)
+    with pytest.raises(CallInProgressError):
+        host.resume(second)
+    assert parking.renew(lease)
+    parking.release(lease)
+    host.resume(second)
+    assert server.answers == [("accept", {"plan": "team"}), ("accept", {"seats": 3})]
 
 
 def test_a_lease_that_ran_out_is_neither_renewed_nor_given_back(host_for: HostFor) -> None:
     host = host_for(ScriptedServer(one_round))
     pending = host.pending()
     host.answer(pending, plan="team")
-    late = parking.claim(pending.parked_call_id)
-    ParkedCall.objects.update(claimed_until=timezone.now())
-    owner = parking.claim(pending.parked_call_id)
+    late = claimed(pending)
+    ParkedCall.objects.update(leased_until=timezone.now() - timedelta(seconds=1))
+    owner = claimed(pending)
     assert not parking.renew(late)
     parking.release(late)
-    with pytest.raises(parking.CallInProgressError):
-        parking.claim(pending.parked_call_id)
-    call, stored = parking.Call.of(late), parking.Round.of(late)
-    with pytest.raises(parking.CallInProgressError):
-        parking.park(call, stored, [], resumed=True, lease=late)
+    with pytest.raises(CallInProgressError):
+        host.resume(pending)
+    row = ParkedCall.objects.get()
+    with pytest.raises(CallInProgressError):
+        parking.park(Call.of(row), Round.of(row), lease=late)
     parking.release(owner)
-    assert parking.claim(pending.parked_call_id)
+    assert claimed(pending)
 
 
-def test_a_process_that_lost_its_lease_takes_nothing(
+def test_a_process_that_lost_its_lease_sends_nothing(
     host_for: HostFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Case B1: stopped between the take and the sending, for longer than the lease."""
     host = host_for(server := ScriptedServer(one_round))
     pending = host.pending()
     host.answer(pending, plan="team")
-    claim = parking.claim
+    resume = parking.resume
 
-    def blocked(parked_call_id: Any) -> ParkedCall:
-        claimed = claim(parked_call_id)
-        # For longer than the lease, the process did not get to anything.
-        ParkedCall.objects.update(claimed_until=timezone.now() + timedelta(hours=1))
-        return claimed
+    def stopped(*args: Any, **kwargs: Any) -> parking.Resumed:
+        resumed = resume(*args, **kwargs)
+        monkeypatch.undo()
+        ParkedCall.objects.update(leased_until=timezone.now() - timedelta(seconds=1))
+        resumed.lease.renewed_at -= 60
+        # Another process finds the answer gone, and asks the person again; they decline.
+        again = host.pending(host.resume, pending)
+        assert host.respondent is not None
+        inbox.decline(again.elicitation_ids[0], by=host.respondent)
+        host.resume(again)
+        return resumed
 
-    monkeypatch.setattr(parking, "aclaim", sync_to_async(blocked))
-    with pytest.raises(parking.CallInProgressError):
+    monkeypatch.setattr(parking, "resume", stopped)
+    with pytest.raises((CallInProgressError, ParkedCall.DoesNotExist)):
         host.resume(pending)
-    assert server.answers == []
-    assert StoredFormAnswer.objects.count() == 1
+    assert server.answers == [("decline", None)]
+    assert not StoredFormAnswer.objects.exists()
+    deliveries = Elicitation.objects.order_by("asked_at").values_list("delivery", flat=True)
+    assert list(deliveries) == [Delivery.ROUND_LOST, Delivery.DELIVERED]
 
 
 def test_two_first_calls_for_two_people_do_not_meet(
@@ -328,7 +349,7 @@ def test_what_is_put_back_never_replaces_a_newer_answer(host_for: HostFor) -> No
     host.answer(pending, plan="team")
     older = StoredFormAnswer.objects.get()
     question = Elicitation.objects.get().form_elicitation
-    call = parking.Call.of(ParkedCall.objects.get())
+    call = Call.of(ParkedCall.objects.get())
     call.answers.record_form_answer(
         question, "accept", question.schema.answers_from_content({"plan": "solo"})
     )
@@ -377,12 +398,12 @@ def test_a_refused_call_leaves_the_same_call_of_somebody_else_alone(
     server = ScriptedServer(one_round)
     host = host_for(server)
     pending = host.pending(call="c")
-    call = parking.Call(
+    call = Call(
         scope="conversation-1",
         server="shop",
         tool="tool",
         arguments=None,
-        respondent=other_user,
+        respondent_id=other_user.pk,
         id="c",
     )
     server.tool = lambda params: _done(params, k=form("Key?", secret))
@@ -390,9 +411,9 @@ def test_a_refused_call_leaves_the_same_call_of_somebody_else_alone(
     async def late() -> None:
         # Made before the other one was parked: it finds nothing there.
         async with server.connect() as session:
-            run = mcp_sdk._Run(session, "shop", "tool", None, None, None, call=call)
+            made = Drive(host_side.Host(session, None, None), "shop", "tool", None, call=call)
             with pytest.raises(ElicitationRefusal):
-                await run.through(await run.first_round())
+                await made.run()
 
     async_to_sync(late)()
     server.tool = one_round
@@ -428,13 +449,10 @@ def test_who_hears_of_an_answer_first_may_go_on_with_a_call_that_was_parked_agai
     pending = host.pending()
     host.answer(pending, plan="team")
     StoredFormAnswer.objects.update(expires_at=timezone.now())
-    claimed = parking.claim(pending.parked_call_id)
-    call, stored = parking.Call.of(claimed), parking.Round.of(claimed)
-    questions = handler.read_questions(
-        stored.requests,
-        server="shop",
-        tool="tool",
-        policy=ServerPolicy.objects.for_server("shop"),
-    )
-    assert parking.park(call, stored, questions, resumed=True, lease=claimed)
-    assert parking.claim(pending.parked_call_id)
+    lease = claimed(pending)
+    row = ParkedCall.objects.get()
+    parked = parking.park(Call.of(row), Round.of(row), lease=lease)
+    assert parked.waiting
+    assert parked.lease is None
+    inbox.withdraw(parked.waiting[0].pk)
+    assert claimed(pending)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -822,11 +823,13 @@ class TestLease:
         assert len(server.answers) == 1
 
     def test_a_dead_process_loses_its_lease(self, host_for: HostFor, settings: Any) -> None:
-        settings.ELICITATION_RESUME_LEASE = timedelta(milliseconds=1)
         host = host_for(ScriptedServer(one_round))
         pending = host.pending()
         host.answer(pending, plan="team")
+        settings.ELICITATION_RESUME_LEASE = timedelta(milliseconds=1)
         claimed(pending)
+        del settings.ELICITATION_RESUME_LEASE
+        time.sleep(0.01)
         assert said(host.resume(pending)) == "{'plan': 'team'}"
 
     def test_a_living_process_renews_its_lease(self, host_for: HostFor, settings: Any) -> None:

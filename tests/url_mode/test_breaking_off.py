@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -56,7 +57,7 @@ def test_a_call_that_breaks_off_after_a_reply_keeps_the_consent(
             raise asyncio.CancelledError
         return read(*args, **kwargs)
 
-    async def cancelled(*args: Any, **kwargs: Any) -> None:
+    def cancelled(*args: Any, **kwargs: Any) -> None:
         raise asyncio.CancelledError
 
     async def break_off() -> None:
@@ -66,9 +67,9 @@ def test_a_call_that_breaks_off_after_a_reply_keeps_the_consent(
 
     with monkeypatch.context() as patch:
         if where == "read":
-            patch.setattr(handler, "read_questions", read_once)
+            patch.setattr(parking, "read_questions", read_once)
         else:
-            patch.setattr(parking, "apark", cancelled)
+            patch.setattr(parking, "park", cancelled)
         async_to_sync(break_off)()
     assert server.answers == [("accept", None)]
     assert StoredFormAnswer.objects.count() == 1
@@ -86,15 +87,18 @@ def test_a_call_that_breaks_off_while_it_is_claimed_can_be_resumed_at_once(
     host = host_for(server := ScriptedServer(tool := Steps(ADDRESS)))
     pending = host.pending()
     inbox.consent(pending.elicitation_ids[0], by=user)
-    claim = parking.aclaim
+    claim = parking.resume
 
-    async def slowly(parked_call_id: Any) -> Any:
-        claimed = await claim(parked_call_id)
-        is_claimed.set()
-        await asyncio.sleep(0.05)
+    def slowly(*args: Any, **kwargs: Any) -> Any:
+        claimed = claim(*args, **kwargs)
+        loops[0].call_soon_threadsafe(is_claimed.set)
+        time.sleep(0.05)
         return claimed
 
+    loops: list[asyncio.AbstractEventLoop] = []
+
     async def break_off() -> None:
+        loops.append(asyncio.get_running_loop())
         async with server.connect() as session:
             resuming = asyncio.ensure_future(
                 mcp_sdk.resume(session, pending.parked_call_id, server="shop")
@@ -106,7 +110,7 @@ def test_a_call_that_breaks_off_while_it_is_claimed_can_be_resumed_at_once(
 
     is_claimed = asyncio.Event()
     with monkeypatch.context() as patch:
-        patch.setattr(parking, "aclaim", slowly)
+        patch.setattr(parking, "resume", slowly)
         async_to_sync(break_off)()
     tool.finished = True
     assert said(host.resume(pending)) == "done"

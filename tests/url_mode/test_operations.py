@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from elicitation import inbox
+from elicitation.calls import outbox
 from elicitation.inbox import audit
 from elicitation.models import Elicitation, ParkedCall, ServerPolicy
 from tests.asking import ask_to_open
@@ -96,9 +97,9 @@ def test_the_outbox_goes_on_with_a_call_whose_server_still_asks(user: User) -> N
     now = timezone.now()
     # Told, asked again, and given up by an outbox that has tried often enough.
     Elicitation.objects.update(resume_at=now, resent=10)
-    assert inbox.resend_due(now=now) == (0, 1)
+    assert outbox.resend_due(now=now) == (0, 1)
     question.refresh_from_db()
     assert question.delivery == "never_resumed"
     assert inbox.waits_for_completion(question)
     inbox.go_on(question.pk, by=user)
-    assert inbox.resend_due(now=now + timedelta(minutes=2)) == (1, 0)
+    assert outbox.resend_due(now=now + timedelta(minutes=2)) == (1, 0)

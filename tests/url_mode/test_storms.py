@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from elicitation import inbox
+from elicitation.calls import outbox
 from elicitation.mcp import drive
 from elicitation.models import Elicitation
 from elicitation.signals import elicitation_closed
@@ -95,5 +96,5 @@ def test_the_audit_says_that_a_consent_was_told_though_nobody_went_on_with_the_c
     host.pending(host.resume, pending)
     now = timezone.now()
     Elicitation.objects.update(resume_at=now, resent=10)
-    assert inbox.resend_due(now=now) == (0, 1)
+    assert outbox.resend_due(now=now) == (0, 1)
     assert Elicitation.objects.get().delivery == Elicitation.Delivery.DELIVERED

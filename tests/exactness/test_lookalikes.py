@@ -12,9 +12,11 @@ from django.contrib.auth.models import User
 
 from elicitation import inbox
 from elicitation.calls import parking
+from elicitation.calls.values import Call, Round
 from elicitation.core import ElicitationPending, form_answer_storage_key
 from elicitation.mcp.client import call_tool
 from elicitation.models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
+from elicitation.store import DatabaseFormAnswerStore
 from tests import asking
 from tests.integration.scripted import ScriptedServer, accepted, ask, form, said, text
 from tests.store.test_store import LOOKALIKES
@@ -51,29 +53,21 @@ def test_questions_are_of_exactly_one_scope(user: User) -> None:
         assert found.scope == name
 
 
-def made(user: User, **names: str) -> parking.Call:
+def made(user: User, **names: str) -> Call:
     options = {"scope": "s", "server": "v", "tool": "t", "id": "c"} | names
-    return parking.Call(arguments={}, respondent=user, **options)
+    return Call(arguments={}, respondent_id=user.pk, **options)
 
 
 @pytest.mark.parametrize("part", ["scope", "server", "tool", "id"])
 def test_a_parked_call_is_found_under_exactly_its_names(user: User, part: str) -> None:
-    question = inbox.Question(
-        elicitation=asking.form_elicitation(PLAN, "Which?"),
-        requested_schema='{"type": "object", "properties": {"plan": {"type": "string"}}}',
-        allow_confirmation=False,
-        number=0,
-    )
-    request = {"method": "elicitation/create", "params": {}}
     for name in LOOKALIKES:
-        call = made(user, **{part: name})
-        round = parking.Round(number=1, requests={"k": request}, request_state=name)
-        parking.park(call, round, [question], resumed=False)
+        round = Round(number=1, requests={}, request_state=name)
+        assert parking.park(made(user, **{part: name}), round).lease is not None
     assert ParkedCall.objects.count() == len(LOOKALIKES)
     for name in LOOKALIKES:
-        parked = parking.find(made(user, **{part: name}))
-        assert parked is not None
-        assert parking.Round.of(parked).request_state == name
+        call = made(user, **{part: name})
+        assert parking.find(call)
+        assert Round.of(ParkedCall.objects.get(pk=call.key)).request_state == name
 
 
 @pytest.mark.parametrize("part", ["scope", "server", "tool", "call"])
@@ -119,7 +113,7 @@ def test_names_that_fold_to_one_storage_key_are_told_apart() -> None:
         answers = asking.form_elicitation(PLAN, "Which?").schema.answers_from_content(
             {"plan": "a"}
         )
-        place = parking.store.DatabaseFormAnswerStore(scope="s", call="c")
+        place = DatabaseFormAnswerStore(scope="s", call="c")
         mine = asking.form_elicitation(PLAN, "Which?", server=name)
         theirs = asking.form_elicitation(PLAN, "Which?", server=other)
         place.record_form_answer(mine, "accept", answers)

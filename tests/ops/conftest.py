@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import User
@@ -10,10 +11,12 @@ from django.utils import timezone
 
 from elicitation import inbox
 from elicitation.calls import parking
-from elicitation.calls.requests import read_questions
+from elicitation.calls.lease import Lease
+from elicitation.calls.values import Call, Round
 from elicitation.core import FormAnswer
 from elicitation.models import Elicitation, ServerPolicy
 from elicitation.signals import elicitation_closed
+from elicitation.store import in_transaction
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 #: What no log line, signal, e-mail or export may hold.
@@ -29,17 +32,24 @@ def park(
     user: User, *messages: str, call: str = "call-1", resumed: bool = False, round: int = 1
 ) -> list[Elicitation]:
     """Park a call that asks these questions, as the SDK integration does."""
-    made = parking.Call(
-        scope="chat-1", server="shop", tool="buy", arguments={}, respondent=user, id=call
+    made = Call(
+        scope="chat-1", server="shop", tool="buy", arguments={}, respondent_id=user.pk, id=call
     )
-    asked = parking.Round(
+    asked = Round(
         number=round,
         requests={f"k{n}": request(message) for n, message in enumerate(messages or ["Who?"])},
         request_state="state",
     )
-    policy = ServerPolicy(server="shop", policy="url_and_form")
-    questions = read_questions(asked.requests, server="shop", tool="buy", policy=policy)
-    return parking.park(made, asked, questions, resumed=resumed)
+    ServerPolicy.objects.get_or_create(server="shop", defaults={"policy": "url_and_form"})
+    lease = claimed(made.key) if resumed else None
+    return list(parking.park(made, asked, lease=lease).waiting)
+
+
+def claimed(parked_call_id: UUID) -> Lease:
+    """Claim a call, as the process does that resumes it."""
+    lease = Lease(parked_call_id=parked_call_id)
+    assert in_transaction(lease.claim)
+    return lease
 
 
 def answer(elicitation: Elicitation, user: User, name: str = ANSWER) -> Elicitation:

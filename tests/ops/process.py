@@ -26,7 +26,6 @@ from django.core.management import call_command
 
 from elicitation import inbox
 from elicitation.calls import parking
-from elicitation.calls import requests as handler
 from elicitation.core import ElicitationError, ElicitationPending, FormAnswer
 from elicitation.mcp.client import aclient_options, call_tool, resume
 from elicitation.models import ParkedCall
@@ -48,20 +47,15 @@ def after(function: Callable[..., Any]) -> Callable[..., Any]:
 def die_at(point: str) -> None:
     """Put the process's end where it was asked for."""
     if point == "after the ask's commit":
-        park = parking.apark
-
-        async def apark(*args: Any, **kwargs: Any) -> None:
-            await park(*args, **kwargs)
-            die()
-
-        parking.apark = apark  # type: ignore[assignment]
+        parking.park = after(parking.park)
     elif point == "before the signal":
         # It is sent after the commit.
         elicitation_closed.send_robust = die  # type: ignore[method-assign]
     elif point == "before the retry":
-        handler.take_answers = after(handler.take_answers)
+        # The answers are taken with the claim.
+        parking.resume = after(parking.resume)
     elif point == "before the close":
-        parking.aclose = die  # type: ignore[assignment]
+        parking.close = die
     else:
         raise ValueError(point)
 

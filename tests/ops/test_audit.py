@@ -44,7 +44,11 @@ def test_a_record_says_all_that_became_of_a_question(user: User) -> None:
     inbox.shown(asked)
     answer(asked, user)
     StoredFormAnswer.objects.all().delete()
-    parking.close(asked.parked_call_id, asked.respondent_id, deliveries={asked.pk: "delivered"})
+    parking.close(
+        asked.parked_call_id,
+        asked.respondent_id,
+        carried=parking.Carried(deliveries={asked.pk: "delivered"}),
+    )
     asked.refresh_from_db()
     (record,) = lines()
     assert tuple(record) == audit.FIELDS

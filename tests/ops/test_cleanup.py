@@ -16,12 +16,13 @@ from django.db.models.signals import pre_delete
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from elicitation import inbox, store
-from elicitation.calls import parking
+from elicitation import store
+from elicitation.calls import outbox, parking
+from elicitation.calls.lease import Lease
 from elicitation.core import ElicitationRefusal
 from elicitation.models import Elicitation, ParkedCall, StoredFormAnswer
 
-from .conftest import ANSWER, age, answer, park
+from .conftest import ANSWER, age, answer, claimed, park
 
 if TYPE_CHECKING:
     from pytest_django.fixtures import SettingsWrapper
@@ -61,7 +62,7 @@ def everything(user: User) -> dict[str, Elicitation]:
     parking.close(
         made["old"].parked_call_id,
         made["old"].respondent_id,
-        deliveries={made["old"].pk: "delivered"},
+        carried=parking.Carried(deliveries={made["old"].pk: "delivered"}),
     )
     age(made["old"], closed_at=91 * DAY)
     month = timezone.now() - timedelta(days=8)
@@ -153,7 +154,7 @@ def test_an_answer_recorded_meanwhile_stays(user: User, monkeypatch: pytest.Monk
         return real(*args)
 
     monkeypatch.setattr(store, "delete_expired", delete)
-    assert parking.delete_expired() == 0
+    assert outbox.delete_expired() == 0
     assert StoredFormAnswer.objects.count() == 1
     assert Elicitation.objects.get().delivery == ""
 
@@ -162,7 +163,7 @@ def test_an_answer_without_a_question_is_deleted_too(user: User) -> None:
     (asked,) = park(user)
     answer(asked, user)
     StoredFormAnswer.objects.update(expires_at=timezone.now(), elicitation_id=None)
-    assert parking.delete_expired() == 1
+    assert outbox.delete_expired() == 1
     assert Elicitation.objects.get().delivery == ""
 
 
@@ -189,7 +190,7 @@ def test_receivers_of_deletes_change_nothing(
 
 
 def test_a_call_that_is_being_resumed_is_not_closed(everything: dict[str, Elicitation]) -> None:
-    parking.claim(everything["abandoned"].parked_call_id)
+    claimed(everything["abandoned"].parked_call_id)
     assert "closed calls 0" in run()
 
 
@@ -198,24 +199,21 @@ def test_a_call_that_another_process_takes_first_is_left_to_it(
 ) -> None:
     since = timezone.now() - timedelta(days=7)
 
-    def in_progress(key: object) -> ParkedCall:
-        raise parking.CallInProgressError
-
     with monkeypatch.context() as patched:
-        patched.setattr(parking, "claim", in_progress)
-        assert parking.close_abandoned(since) == 0
-    real = parking.claim
+        patched.setattr(Lease, "claim", lambda self: False)
+        assert outbox.close_abandoned(since) == 0
+    real = Lease.claim
 
-    def claim_and_ask(key: Any) -> ParkedCall:
+    def claim_and_ask(lease: Lease) -> bool:
         # The host has gone on with it meanwhile: it waits in a new round.
-        ParkedCall.objects.filter(pk=key).update(received_at=timezone.now())
-        return real(key)
+        ParkedCall.objects.filter(pk=lease.parked_call_id).update(received_at=timezone.now())
+        return real(lease)
 
     with monkeypatch.context() as patched:
-        patched.setattr(parking, "claim", claim_and_ask)
-        assert parking.close_abandoned(since) == 0
+        patched.setattr(Lease, "claim", claim_and_ask)
+        assert outbox.close_abandoned(since) == 0
     row = ParkedCall.objects.get(pk=everything["abandoned"].parked_call_id)
-    assert row.claimed_until is None
+    assert row.lease is None
 
 
 def test_a_question_that_cannot_be_read_any_more_expires_like_any_other(user: User) -> None:
@@ -233,6 +231,6 @@ def test_no_log_record_has_an_answer(
 ) -> None:
     with caplog.at_level(logging.DEBUG, "elicitation"):
         run()
-        inbox.resend_due(now=timezone.now() + timedelta(hours=1))
+        outbox.resend_due(now=timezone.now() + timedelta(hours=1))
     assert len(caplog.records) > 3
     assert ANSWER not in str([vars(record) for record in caplog.records])

@@ -40,7 +40,7 @@ class Site:
         out, err = dying.communicate(timeout=60)
         assert dying.returncode == -signal.SIGKILL, (out, err)
         # The process held the call's lease, which runs out a few seconds after.
-        ParkedCall.objects.update(claimed_until=timezone.now() - timedelta(seconds=1))
+        ParkedCall.objects.update(leased_until=timezone.now() - timedelta(seconds=1))
 
     def call(self) -> dict[str, Any]:
         return process.call(self.server.url, str(self.user.pk))

@@ -19,13 +19,12 @@ from django.db import DatabaseError, connections
 from django.utils import timezone
 
 from elicitation import inbox
-from elicitation.calls import parking
-from elicitation.conf import settings as app_settings
+from elicitation.calls import outbox, parking
 from elicitation.management.commands import elicitation_resume
 from elicitation.models import Elicitation, ParkedCall, StoredFormAnswer
 from elicitation.signals import elicitation_closed
 
-from .conftest import ANSWER, age, answer, park
+from .conftest import ANSWER, age, answer, claimed, park
 
 if TYPE_CHECKING:
     from pytest_django.fixtures import SettingsWrapper
@@ -47,8 +46,8 @@ def test_a_host_is_told_again_after_a_minute(user: User, sent: Sent) -> None:
     answer(asked, user)
     del sent[:]
     now = timezone.now()
-    assert inbox.resend_due(now=now + timedelta(seconds=55)) == (0, 0)
-    assert inbox.resend_due(now=now + timedelta(seconds=65)) == (1, 0)
+    assert outbox.resend_due(now=now + timedelta(seconds=55)) == (0, 0)
+    assert outbox.resend_due(now=now + timedelta(seconds=65)) == (1, 0)
     (carried,) = sent
     del carried["signal"]
     assert carried == {
@@ -72,7 +71,7 @@ def test_so_it_is_however_the_question_was_closed(user: User, sent: Sent, how: s
         inbox.expire_due()
     age(asked, resume_at=1)
     del sent[:]
-    assert inbox.resend_due().sent == 1
+    assert outbox.resend_due().sent == 1
     assert sent[0]["state"] == how
 
 
@@ -82,17 +81,17 @@ def test_the_pause_grows_to_an_hour_and_then_it_is_given_up(lost: Lost, sent: Se
     now = timezone.now()
     pauses = []
     for _ in range(10):
-        assert inbox.resend_due(now=now) == (1, 0)
-        assert inbox.resend_due(now=now) == (0, 0)
+        assert outbox.resend_due(now=now) == (1, 0)
+        assert outbox.resend_due(now=now) == (0, 0)
         question.refresh_from_db()
         assert question.resume_at is not None
         pauses.append(round((question.resume_at - now).total_seconds() / 60))
         now = question.resume_at
     assert pauses == [2, 4, 8, 16, 32, 60, 60, 60, 60, 60]
-    assert inbox.resend_due(now=now) == (0, 1)
+    assert outbox.resend_due(now=now) == (0, 1)
     question.refresh_from_db()
     assert (question.delivery, question.resume_at) == ("never_resumed", None)
-    assert inbox.resend_due(now=now + timedelta(days=1)) == (0, 0)
+    assert outbox.resend_due(now=now + timedelta(days=1)) == (0, 0)
     assert len(sent) == 10
 
 
@@ -104,23 +103,23 @@ def test_the_settings_say_when_and_how_often(
     (asked,) = park(user)
     answer(asked, user)
     now = timezone.now()
-    assert inbox.resend_due(now=now + timedelta(seconds=11)) == (1, 0)
-    assert inbox.resend_due(now=now + timedelta(seconds=30)) == (0, 0)
-    assert inbox.resend_due(now=now + timedelta(seconds=32)) == (0, 1)
+    assert outbox.resend_due(now=now + timedelta(seconds=11)) == (1, 0)
+    assert outbox.resend_due(now=now + timedelta(seconds=30)) == (0, 0)
+    assert outbox.resend_due(now=now + timedelta(seconds=32)) == (0, 1)
 
 
 def test_a_call_that_still_asks_something_else_is_not_due(user: User, sent: Sent) -> None:
     first, second = park(user, "Who?", "Where?")
     answer(first, user)
     age(first, resume_at=1)
-    assert inbox.resend_due() == (0, 0)
+    assert outbox.resend_due() == (0, 0)
     answer(second, user, "there")
     age(second, resume_at=1)
     del sent[:]
     # One call to go on with is one signal.
-    assert inbox.resend_due() == (1, 0)
+    assert outbox.resend_due() == (1, 0)
     assert len(sent) == 1
-    assert inbox.resend_due() == (0, 0)
+    assert outbox.resend_due() == (0, 0)
 
 
 def test_a_call_whose_other_question_has_run_out_is_due(user: User, sent: Sent) -> None:
@@ -129,16 +128,16 @@ def test_a_call_whose_other_question_has_run_out_is_due(user: User, sent: Sent) 
     age(first, resume_at=1)
     # Its row does not say so yet: nothing has looked at it.
     age(second, expires_at=1)
-    assert inbox.resend_due().sent == 1
+    assert outbox.resend_due().sent == 1
 
 
 def test_a_call_that_is_being_resumed_is_left_alone(lost: Lost) -> None:
     question = lost()
-    parking.claim(question.parked_call_id)
-    assert inbox.resend_due() == (0, 0)
+    claimed(question.parked_call_id)
+    assert outbox.resend_due() == (0, 0)
     # The process that resumed it has died: its lease runs out.
-    later = timezone.now() + app_settings.RESUME_LEASE
-    assert inbox.resend_due(now=later).sent == 1
+    ParkedCall.objects.update(leased_until=timezone.now() - timedelta(seconds=1))
+    assert outbox.resend_due().sent == 1
 
 
 def test_a_call_that_went_on_is_left_alone(lost: Lost, user: User) -> None:
@@ -147,7 +146,7 @@ def test_a_call_that_went_on_is_left_alone(lost: Lost, user: User) -> None:
     assert asked.pk != question.pk
     question.refresh_from_db()
     assert question.resume_at is None
-    assert inbox.resend_due() == (0, 0)
+    assert outbox.resend_due() == (0, 0)
 
 
 def test_a_call_whose_row_is_gone_is_given_up_at_once(
@@ -157,7 +156,7 @@ def test_a_call_whose_row_is_gone_is_given_up_at_once(
     ParkedCall.objects.all().delete()
     del sent[:]
     with caplog.at_level(logging.INFO, "elicitation"):
-        assert inbox.resend_due() == (0, 1)
+        assert outbox.resend_due() == (0, 1)
     question.refresh_from_db()
     assert (question.delivery, sent) == ("never_resumed", [])
     (record,) = caplog.records
@@ -168,11 +167,13 @@ def test_a_call_whose_row_is_gone_is_given_up_at_once(
 def test_a_call_that_was_given_up_can_still_be_resumed(lost: Lost, user: User) -> None:
     question = lost()
     Elicitation.objects.update(resent=10)
-    assert inbox.resend_due().given_up == 1
+    assert outbox.resend_due().given_up == 1
     # The host takes it up after all: the answer is still there, and is sent.
     assert StoredFormAnswer.objects.all().delete()[0] == 1
     parking.close(
-        question.parked_call_id, question.respondent_id, deliveries={question.pk: "delivered"}
+        question.parked_call_id,
+        question.respondent_id,
+        carried=parking.Carried(deliveries={question.pk: "delivered"}),
     )
     question.refresh_from_db()
     assert question.delivery == "delivered"
@@ -188,7 +189,7 @@ def test_a_receiver_that_fails_does_not_stop_the_others(lost: Lost, sent: Sent) 
 
     elicitation_closed.connect(fail)
     try:
-        assert inbox.resend_due().sent == 2
+        assert outbox.resend_due().sent == 2
     finally:
         elicitation_closed.disconnect(fail)
     assert len(sent) == 2
@@ -202,7 +203,7 @@ def test_several_copies_send_each_once(lost: Lost, sent: Sent) -> None:
     def work() -> None:
         try:
             barrier.wait(20)
-            while any(inbox.resend_due(limit=7)):
+            while any(outbox.resend_due(limit=7)):
                 pass
         finally:
             connections.close_all()
@@ -221,7 +222,7 @@ def test_the_log_says_what_was_sent_again_without_its_content(
 ) -> None:
     question = lost()
     with caplog.at_level(logging.INFO, "elicitation"):
-        inbox.resend_due()
+        outbox.resend_due()
     record = vars(caplog.records[-1])
     assert record["parked_call_id"] == str(question.parked_call_id)
     assert (record["server"], record["tool"], record["state"]) == ("shop", "buy", "answered")
@@ -258,15 +259,15 @@ def test_the_loop_goes_on_until_it_is_stopped(
 ) -> None:
     lost()
     del sent[:]
-    real, calls = inbox.resend_due, []
+    real, calls = outbox.resend_due, []
 
-    def resend_due(**options: Any) -> inbox.Resent:
+    def resend_due(**options: Any) -> outbox.Resent:
         calls.append(options)
         if len(calls) == 1:
             raise DatabaseError("the server went away")
         return real(**options)
 
-    monkeypatch.setattr(inbox, "resend_due", resend_due)
+    monkeypatch.setattr(outbox, "resend_due", resend_due)
     monkeypatch.setattr(elicitation_resume, "Event", Stop)
     monkeypatch.setattr(Stop, "pauses", [], raising=False)
     # Elsewhere than in the main thread there are no signals to handle.

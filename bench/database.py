@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .measure import Growth, Result, compare, median
+from .schema import CONTENT, MESSAGE, SCHEMA
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -24,19 +25,6 @@ if TYPE_CHECKING:
 ROWS = (1_000, 100_000, 1_000_000)
 #: How many questions wait for the person whose inbox is measured.
 WAITING = 200
-
-#: What the demo's shop asks first: a plan and a number of seats.
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "plan": {"type": "string", "enum": ["solo", "team"], "title": "Plan"},
-        "seats": {"type": "integer", "minimum": 1, "maximum": 50, "title": "Seats"},
-    },
-    "required": ["plan", "seats"],
-}
-#: What a browser sends as a cookie and in a header.
-CSRF = "x" * 32
-CONTENT = {"plan": "team", "seats": 3}
 
 
 def arguments() -> argparse.Namespace:

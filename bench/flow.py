@@ -7,8 +7,8 @@ in a process of its own, one PostgreSQL and this one process serve all of them, 
 * ours: ``call_tool`` parks the call, ``inbox.answer`` records the answer (as a page's POST does),
   ``resume`` returns the result;
 * LangGraph: a node calls the tool, gives what is asked to ``interrupt()`` and answers with what
-  ``Command(resume=…)`` brings; ``AsyncPostgresSaver`` keeps what is in between. A node is run again
-  from its start, so the server is called three times;
+  ``Command(resume=…)`` brings; ``AsyncPostgresSaver`` keeps what is in between. A node is run
+  again from its start, so the server is called three times;
 * the SDK: a callback in memory answers at once, and nothing is kept;
 * the page: as ours, answered by a POST to the question's page, with session and CSRF.
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import cProfile
+import functools
 import gc
 import json
 import os
@@ -30,7 +31,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -280,10 +281,13 @@ class Counted:
     def __init__(self) -> None:
         self.steps: dict[str, Counter[str]] = {}
         self.now: Counter[str] = Counter()
+        #: Our statements, each with the function of the app that it comes from.
+        self.statements: list[str] = []
 
     def step(self, name: str) -> None:
         self.steps[name] = self.now
         self.now = Counter()
+        self.statements.append(f"-- that was: {name}")
 
     @contextmanager
     def watching(self, saver: Any) -> Iterator[None]:
@@ -299,6 +303,7 @@ class Counted:
         def of_cursor(method: Any) -> Any:
             def execute(cursor: CursorWrapper, sql: Any, *args: Any) -> Any:
                 counted.now["statements"] += 1
+                counted.statements.append(f"{_short(str(sql))}  <- {_caller()}")
                 alone = cursor.db.get_autocommit()
                 if alone and not str(sql).lstrip().upper().startswith("SELECT"):
                     counted.now["commits"] += 1
@@ -319,6 +324,8 @@ class Counted:
         def noting(what: str, method: Any) -> Any:
             def noted(*args: Any, **options: Any) -> Any:
                 counted.now[what] += 1
+                if what == "commits":
+                    counted.statements.append("COMMIT")
                 return method(*args, **options)
 
             return noted
@@ -334,9 +341,7 @@ class Counted:
                 mock.patch.object(
                     BaseDatabaseWrapper, "commit", noting("commits", BaseDatabaseWrapper.commit)
                 ),
-                mock.patch.object(
-                    SyncToAsync, "__call__", noting("hops", SyncToAsync.__call__)
-                ),
+                mock.patch.object(SyncToAsync, "__call__", noting("hops", SyncToAsync.__call__)),
                 mock.patch.object(
                     ClientSession,
                     "send_request",
@@ -346,6 +351,26 @@ class Counted:
                 yield
         finally:
             saver.conn.cursor_factory = kept
+
+
+def _short(sql: str) -> str:
+    """A statement without the list of its columns."""
+    verb, _space, rest = sql.partition(" ")
+    if verb == "SELECT" and " FROM " in rest:
+        columns, _from, rest = rest.partition(" FROM ")
+        return f"SELECT ({columns.count(',') + 1}) FROM {rest}".replace('"', "")[:220]
+    return sql.replace('"', "")[:220]
+
+
+def _caller() -> str:
+    """The app's functions that led here, the innermost last."""
+    frame, found = sys._getframe(1), []
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if f"{BASE_DIR}/elicitation/" in path:
+            found.append(f"{Path(path).stem}.{frame.f_code.co_name}:{frame.f_lineno}")
+        frame = frame.f_back  # type: ignore[assignment]
+    return " > ".join(reversed(found[:4]))
 
 
 @contextmanager
@@ -454,45 +479,146 @@ async def measure(url: str, user: User, flows: int) -> dict[str, Any]:
 # --- Where the time goes ---------------------------------------------------------------------
 
 
-async def profile(url: str, user: User, flows: int) -> list[cProfile.Profile]:
-    """Profile our flow alone, by CPU time: this thread, and the one that has the database."""
+class Spent:
+    """The milliseconds that flows spend in some parts: of the clock, and of the thread's CPU."""
+
+    def __init__(self) -> None:
+        self.wall: dict[str, float] = {}
+        self.cpu: dict[str, float] = {}
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Time them while this lasts. Each has those in it that it waits for."""
+        from asgiref.sync import SyncToAsync
+        from django.db.backends.base.base import BaseDatabaseWrapper
+        from django.db.backends.utils import CursorWrapper
+        from mcp import ClientSession
+
+        hop, work = "hops into a thread", "work in the thread"
+        hop_over, request = SyncToAsync.__call__, ClientSession.send_request
+
+        async def hopped(this: Any, *args: Any, **options: Any) -> Any:
+            began = time.perf_counter()
+            # One after the other: a flow is in one thread at a time.
+            func = this.func
+            this.func = self._timed(work, func)
+            try:
+                return await hop_over(this, *args, **options)
+            finally:
+                this.func = func
+                self._add(hop, began)
+
+        async def requested(*args: Any, **options: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return await request(*args, **options)
+            finally:
+                self._add("requests to the MCP server", began)
+
+        with ExitStack() as stack:
+            for owner, name, replacement in (
+                (SyncToAsync, "__call__", hopped),
+                (ClientSession, "send_request", requested),
+                (
+                    CursorWrapper,
+                    "_execute",
+                    self._timed("statements in the driver", CursorWrapper._execute),
+                ),
+                (
+                    BaseDatabaseWrapper,
+                    "_commit",
+                    self._timed("commits", BaseDatabaseWrapper._commit),
+                ),
+            ):
+                stack.enter_context(mock.patch.object(owner, name, replacement))
+            yield
+
+    def _timed(self, part: str, work: Any) -> Any:
+        @functools.wraps(work)
+        def timed(*args: Any, **options: Any) -> Any:
+            began, cpu = time.perf_counter(), time.thread_time()
+            try:
+                return work(*args, **options)
+            finally:
+                self._add(part, began, cpu)
+
+        return timed
+
+    def _add(self, part: str, began: float, cpu: float | None = None) -> None:
+        self.wall[part] = self.wall.get(part, 0) + (time.perf_counter() - began) * 1e3
+        if cpu is not None:
+            self.cpu[part] = self.cpu.get(part, 0) + (time.thread_time() - cpu) * 1e3
+
+
+async def profile(
+    url: str, user: User, flows: int
+) -> tuple[Sequence[str], Times, Spent, Sequence[cProfile.Profile]]:
+    """Profile our flow alone: this thread, and the one that has the database."""
     from asgiref.sync import sync_to_async
 
-    here, there = cProfile.Profile(time.thread_time), cProfile.Profile(time.thread_time)
-    async with all_flows(url, user) as (kinds, _saver):
+    here, there = cProfile.Profile(), cProfile.Profile()
+    times, spent = Times(), Spent()
+    counted = Counted()
+    async with all_flows(url, user) as (kinds, saver):
         for _ in range(WARM_UP):
             await kinds.once(OURS, Times())
+        with counted.watching(saver):
+            await kinds.once(OURS, Times(), counted.step)
+        with spent.watching():
+            for _ in range(flows):
+                await kinds.once(OURS, times)
         await sync_to_async(there.enable)()
         here.enable()
         for _ in range(flows):
             await kinds.once(OURS, Times())
         here.disable()
         await sync_to_async(there.disable)()
-    return [here, there]
+    return counted.statements, times, spent, [here, there]
 
 
-def show_profile(profiles: Sequence[cProfile.Profile], flows: int, lines: int = 45) -> None:
-    """Print the functions that took most, in milliseconds for one flow."""
-    stats = pstats.Stats(*profiles)
+def show_profile(
+    statements: Sequence[str],
+    times: Times,
+    spent: Spent,
+    profiles: Sequence[cProfile.Profile],
+    flows: int,
+    lines: int = 50,
+) -> None:
+    """Print where a flow's time goes, and the functions that took most of it."""
+    print("\n".join(statements) + "\n")
+    print(f"one flow without the profiler\n{'ms':>8}{'CPU ms':>8}  part (means)")
+    print(f"{statistics.fmean(times.wall):>8.1f}{statistics.fmean(times.cpu):>8.1f}  the whole")
+    for part, took in spent.wall.items():
+        cpu = f"{spent.cpu[part] / flows:.1f}" if part in spent.cpu else ""
+        print(f"{took / flows:>8.1f}{cpu:>8}  {part}")
+    found: Any = pstats.Stats(*profiles).stats  # type: ignore[attr-defined]
+    # In what waits, a profiler's time is the clock's and not the CPU's.
+    waits = ("epoll", "'acquire' of '_thread.lock'", "_queue.SimpleQueue")
     rows = [
-        (cumulative, own, calls, where)
-        for where, (_primitive, calls, own, cumulative, _callers) in stats.stats.items()  # type: ignore[attr-defined]
+        (cumulative / flows * 1e3, own / flows * 1e3, calls / flows, where)
+        for where, (_primitive, calls, own, cumulative, _callers) in found.items()
+        if not any(word in where[2] for word in waits)
     ]
-    total = sum(own for _cumulative, own, _calls, _where in rows)
-    print(f"{total / flows * 1e3:.1f} ms of CPU for one flow, the profiler's own cost included")
-    for title, key in (("by cumulative time", 0), ("by own time", 1)):
-        print(f"\n{title}\n{'ms':>8}{'own ms':>9}{'calls':>8}  function")
-        for cumulative, own, calls, where in sorted(rows, key=lambda row: -row[key])[:lines]:
+    total = sum(row[1] for row in rows)
+    print(f"\nUnder the profiler one flow takes {total:.1f} ms; its shares are what counts.")
+    ours = [row for row in rows if f"{BASE_DIR}/elicitation" in row[3][0]]
+    for title, among, key in (
+        ("the app's functions, by cumulative time", ours, 0),
+        ("all functions, by cumulative time", rows, 0),
+        ("all functions, by own time", rows, 1),
+    ):
+        print(f"\n{title}\n{'ms':>8}{'share':>7}{'own ms':>9}{'calls':>8}  function")
+        for cumulative, own, calls, where in sorted(among, key=lambda row: -row[key])[:lines]:
             print(
-                f"{cumulative / flows * 1e3:>8.2f}{own / flows * 1e3:>9.2f}"
-                f"{calls / flows:>8.1f}  {_place(where)}"
+                f"{cumulative:>8.2f}{(cumulative, own)[key] / total:>7.1%}{own:>9.2f}{calls:>8.1f}"
+                f"  {_place(where)}"
             )
     packages: Counter[str] = Counter()
     for _cumulative, own, _calls, where in rows:
         packages[_package(where)] += own
-    print(f"\nby package\n{'own ms':>8}  package")
+    print(f"\nby package\n{'own ms':>8}{'share':>7}  package")
     for package, own in packages.most_common(25):
-        print(f"{own / flows * 1e3:>8.2f}  {package}")
+        print(f"{own:>8.2f}{own / total:>7.1%}  {package}")
 
 
 def _place(where: tuple[str, int, str]) -> str:
@@ -505,11 +631,10 @@ def _place(where: tuple[str, int, str]) -> str:
 
 
 def _package(where: tuple[str, int, str]) -> str:
-    path, _line, name = where
-    if path == "~":
-        return f"(built in) {name[:60]}" if "method" in name or "built-in" in name else "(built in)"
+    if where[0] == "~":
+        return "(built in)"
     place = _place(where).split(":")[0].split("/")
-    depth = {"django": 3, "elicitation": 2, "mcp": 3}.get(place[0], 1)
+    depth = {"django": 3, "elicitation": 2, "mcp": 2}.get(place[0], 1)
     return "/".join(place[:depth])
 
 
@@ -557,9 +682,7 @@ def main() -> int:
         user = User.objects.create_user("ada")
         with mcp_server() as url:
             if options.profile:
-                show_profile(
-                    asyncio.run(profile(url, user, options.flows)), options.flows
-                )
+                show_profile(*asyncio.run(profile(url, user, options.flows)), options.flows)
                 return 0
             found = asyncio.run(measure(url, user, options.flows))
         version = ".".join(map(str, connection.get_database_version()))

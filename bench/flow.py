@@ -501,7 +501,8 @@ class Spent:
             began = time.perf_counter()
             # One after the other: a flow is in one thread at a time.
             func = this.func
-            this.func = self._timed(work, func)
+            name = f"{func.__module__}.{func.__qualname__}"
+            this.func = self._timed(work, self._timed(f"of it: {name}", func))
             try:
                 return await hop_over(this, *args, **options)
             finally:

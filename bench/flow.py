@@ -37,8 +37,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 from unittest import mock
 
+from .asked import CONTENT, MESSAGE, SCHEMA
 from .database import set_up
-from .schema import CONTENT, MESSAGE, SCHEMA
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -48,6 +48,8 @@ FLOWS, WARM_UP = 30, 5
 OURS, LANGGRAPH, CALLBACK, PAGE = "ours", "LangGraph", "callback in memory", "ours, by the page"
 #: The most that our flow may take, as a multiple of another's median.
 MOST = {LANGGRAPH: 1.2, CALLBACK: 5.0}
+#: Makes one flow of this number, says when each of its steps is done, and returns the result.
+Flow = Callable[[int, Callable[[str], None]], Awaitable[str]]
 RESULT = f"accept: {CONTENT['plan']}, {CONTENT['seats']} seats"
 
 
@@ -131,26 +133,12 @@ class ByPage(Ours):
         await sync_to_async(self._post)(f"/elicitation/{key}/")
 
     def _post(self, path: str) -> None:
+        from .visitor import filled_in
+
         # Every question is the same, so that one form, which the warm-up reads, fits them all.
         if not self.form:
-            self.form = _filled_in(self.visitor.request(path)())
+            self.form = filled_in(self.visitor.request(path)())
         self.visitor.request(path, form=self.form, status="302")()
-
-
-def _filled_in(html: bytes) -> dict[str, str]:
-    """What a browser sends of the question's page, with the answer filled in."""
-    from tests.reading_html import Page
-
-    found = {}
-    for one in Page(html.decode()).elements:
-        name, kind = one.attrs.get("name"), one.attrs.get("type")
-        if one.tag == "input" and kind == "hidden" and name:
-            found[name] = one.attrs["value"]
-        elif one.tag == "input" and kind == "radio" and one.attrs["value"] == "1":
-            found[name or ""] = "1"
-        elif one.tag == "input" and kind in ("text", "number") and name:
-            found[name] = str(CONTENT["seats"])
-    return found
 
 
 class _Purchase(TypedDict, total=False):
@@ -158,7 +146,7 @@ class _Purchase(TypedDict, total=False):
     result: str
 
 
-def langgraph_flow(session: Any, saver: Any) -> Callable[..., Awaitable[str]]:
+def langgraph_flow(session: Any, saver: Any) -> Flow:
     """A graph of one node, as LangGraph's documentation on interrupts has it."""
     from langgraph.graph import END, START, StateGraph
     from langgraph.types import Command, interrupt
@@ -204,7 +192,26 @@ def langgraph_flow(session: Any, saver: Any) -> Callable[..., Awaitable[str]]:
     return flow
 
 
-def callback_flow(client: Any) -> Callable[..., Awaitable[str]]:
+@asynccontextmanager
+async def langgraph_saver(settings: Mapping[str, Any]) -> AsyncIterator[Any]:
+    """LangGraph's checkpointer in the database that Django uses, with its tables made."""
+    from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+    from psycopg.conninfo import make_conninfo
+
+    given = {
+        "dbname": settings["NAME"],
+        "user": settings["USER"],
+        "password": settings["PASSWORD"],
+        "host": settings["HOST"],
+        "port": settings["PORT"],
+    }
+    conninfo = make_conninfo(**{name: value for name, value in given.items() if value})
+    async with AsyncPostgresSaver.from_conn_string(conninfo) as saver:
+        await saver.setup()
+        yield saver
+
+
+def callback_flow(client: Any) -> Flow:
     async def flow(number: int, step: Callable[[str], None]) -> str:
         result = await client.call_tool("buy", {"number": number})
         step("all")
@@ -245,7 +252,7 @@ class Times:
 class Flows:
     """All kinds of flow, and what makes one after the other."""
 
-    def __init__(self, kinds: Mapping[str, Callable[..., Awaitable[str]]]) -> None:
+    def __init__(self, kinds: Mapping[str, Flow]) -> None:
         self.kinds = kinds
         self.number = 0
 
@@ -290,67 +297,62 @@ class Counted:
         self.statements.append(f"-- that was: {name}")
 
     @contextmanager
-    def watching(self, saver: Any) -> Iterator[None]:
-        """Count while this lasts; both sides' statements, each where its driver is called."""
+    def watching(self) -> Iterator[None]:
+        """Count while this lasts; statements where each side's driver is called."""
         from asgiref.sync import SyncToAsync
+        from django.db import connection
         from django.db.backends.base.base import BaseDatabaseWrapper
         from django.db.backends.utils import CursorWrapper
         from mcp import ClientSession
-        from psycopg import AsyncCursor
 
-        counted = self
+        patched: list[tuple[Any, str, Any]] = [
+            (CursorWrapper, "execute", self._statement(CursorWrapper.execute)),
+            (CursorWrapper, "executemany", self._statement(CursorWrapper.executemany)),
+            (BaseDatabaseWrapper, "commit", self._noting("commits", BaseDatabaseWrapper.commit)),
+            (SyncToAsync, "__call__", self._noting("hops", SyncToAsync.__call__)),
+            (ClientSession, "send_request", self._noting("requests", ClientSession.send_request)),
+        ]
+        if connection.vendor == "postgresql":
+            from psycopg import AsyncCursor
 
-        def of_cursor(method: Any) -> Any:
-            def execute(cursor: CursorWrapper, sql: Any, *args: Any) -> Any:
-                counted.now["statements"] += 1
-                counted.statements.append(f"{_short(str(sql))}  <- {_caller()}")
-                alone = cursor.db.get_autocommit()
-                if alone and not str(sql).lstrip().upper().startswith("SELECT"):
-                    counted.now["commits"] += 1
+            patched += [
+                (AsyncCursor, "execute", self._noting("statements", AsyncCursor.execute)),
+                (AsyncCursor, "executemany", self._many(AsyncCursor.executemany)),
+            ]
+        with ExitStack() as stack:
+            for owner, name, replacement in patched:
+                stack.enter_context(mock.patch.object(owner, name, replacement))
+            yield
+
+    def _statement(self, method: Any) -> Any:
+        def execute(cursor: Any, sql: Any, *args: Any) -> Any:
+            # SQLite's is a statement of Django's; the others' is the driver's own.
+            if str(sql).startswith("BEGIN"):
                 return method(cursor, sql, *args)
+            self.now["statements"] += 1
+            self.statements.append(f"{_short(str(sql))}  <- {_caller()}")
+            if cursor.db.get_autocommit() and not str(sql).lstrip().upper().startswith("SELECT"):
+                self.now["commits"] += 1
+            return method(cursor, sql, *args)
 
-            return execute
+        return execute
 
-        class Cursor(AsyncCursor[Any]):
-            async def execute(self, *args: Any, **options: Any) -> Any:
-                counted.now["statements"] += 1
-                return await super().execute(*args, **options)
+    def _noting(self, what: str, method: Any) -> Any:
+        def noted(*args: Any, **options: Any) -> Any:
+            self.now[what] += 1
+            if what == "commits":
+                self.statements.append("COMMIT")
+            return method(*args, **options)
 
-            async def executemany(self, query: Any, params: Any, **options: Any) -> None:
-                rows = list(params)
-                counted.now["statements"] += len(rows)
-                await super().executemany(query, rows, **options)
+        return noted
 
-        def noting(what: str, method: Any) -> Any:
-            def noted(*args: Any, **options: Any) -> Any:
-                counted.now[what] += 1
-                if what == "commits":
-                    counted.statements.append("COMMIT")
-                return method(*args, **options)
+    def _many(self, method: Any) -> Any:
+        def noted(cursor: Any, query: Any, params: Any, **options: Any) -> Any:
+            rows = list(params)
+            self.now["statements"] += len(rows)
+            return method(cursor, query, rows, **options)
 
-            return noted
-
-        kept = saver.conn.cursor_factory
-        saver.conn.cursor_factory = Cursor
-        try:
-            with (
-                mock.patch.object(CursorWrapper, "execute", of_cursor(CursorWrapper.execute)),
-                mock.patch.object(
-                    CursorWrapper, "executemany", of_cursor(CursorWrapper.executemany)
-                ),
-                mock.patch.object(
-                    BaseDatabaseWrapper, "commit", noting("commits", BaseDatabaseWrapper.commit)
-                ),
-                mock.patch.object(SyncToAsync, "__call__", noting("hops", SyncToAsync.__call__)),
-                mock.patch.object(
-                    ClientSession,
-                    "send_request",
-                    noting("requests", ClientSession.send_request),
-                ),
-            ):
-                yield
-        finally:
-            saver.conn.cursor_factory = kept
+        return noted
 
 
 def _short(sql: str) -> str:
@@ -393,59 +395,41 @@ def mcp_server() -> Iterator[str]:
 
 
 @asynccontextmanager
-async def all_flows(url: str, user: User) -> AsyncIterator[tuple[Flows, Any]]:
-    """Connect everybody, and make the tables that LangGraph keeps its checkpoints in."""
+async def all_flows(url: str, user: User) -> AsyncIterator[Flows]:
+    """Connect everybody to the server, and LangGraph to the same database."""
     import mcp
     from asgiref.sync import sync_to_async
     from django.db import connection, connections
-    from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
     from mcp.types import ElicitResult
-    from psycopg.conninfo import make_conninfo
 
     from elicitation.mcp.client import client_options
 
     async def callback(context: Any, params: Any) -> ElicitResult:
         return ElicitResult(action="accept", content=dict(CONTENT))
 
-    settings = connection.settings_dict
-    given = {
-        "dbname": settings["NAME"],
-        "user": settings["USER"],
-        "password": settings["PASSWORD"],
-        "host": settings["HOST"],
-        "port": settings["PORT"],
-    }
-    conninfo = make_conninfo(**{name: value for name, value in given.items() if value})
-    options = await sync_to_async(client_options)("shop")
     async with AsyncExitStack() as stack:
-        ours = await stack.enter_async_context(mcp.Client(url, mode="2026-07-28", **options))
-        theirs, plain = [
-            await stack.enter_async_context(
-                mcp.Client(url, mode="2026-07-28", elicitation_callback=callback)
-            )
-            for _ in range(2)
-        ]
-        saver = await stack.enter_async_context(AsyncPostgresSaver.from_conn_string(conninfo))
-        await saver.setup()
+
+        async def client(**options: Any) -> Any:
+            made = mcp.Client(url, mode="2026-07-28", **options)
+            return await stack.enter_async_context(made)
+
+        ours = await client(**await sync_to_async(client_options)("shop"))
+        kinds: dict[str, Flow] = {OURS: Ours(ours.session, user)}
+        if connection.vendor == "postgresql":
+            theirs = await client(elicitation_callback=callback)
+            saver = await stack.enter_async_context(langgraph_saver(connection.settings_dict))
+            kinds[LANGGRAPH] = langgraph_flow(theirs.session, saver)
+        kinds[CALLBACK] = callback_flow(await client(elicitation_callback=callback))
+        kinds[PAGE] = await sync_to_async(lambda: ByPage(ours.session, user))()
         try:
-            yield (
-                Flows(
-                    {
-                        OURS: Ours(ours.session, user),
-                        LANGGRAPH: langgraph_flow(theirs.session, saver),
-                        CALLBACK: callback_flow(plain),
-                        PAGE: await sync_to_async(lambda: ByPage(ours.session, user))(),
-                    }
-                ),
-                saver,
-            )
+            yield Flows(kinds)
         finally:
             # The rows are read and written in a thread that has a connection of its own.
             await sync_to_async(connections.close_all)()
 
 
 async def measure(url: str, user: User, flows: int) -> dict[str, Any]:
-    async with all_flows(url, user) as (kinds, saver):
+    async with all_flows(url, user) as kinds:
         await kinds.in_turn(WARM_UP)
         # What was imported and cached is not looked through again by the garbage collector, which
         # is left on: a flow pays for its own garbage.
@@ -455,7 +439,7 @@ async def measure(url: str, user: User, flows: int) -> dict[str, Any]:
         counts = {}
         for kind in kinds.kinds:
             counted = Counted()
-            with counted.watching(saver):
+            with counted.watching():
                 await kinds.once(kind, Times(), counted.step)
             counts[kind] = counted.steps
     return {
@@ -466,12 +450,13 @@ async def measure(url: str, user: User, flows: int) -> dict[str, Any]:
         },
         "ratios": [
             {
-                "name": f"{OURS} / {kind}",
+                "kind": kind,
                 "ratio": times[OURS].median / times[kind].median,
                 "most": most,
                 "holds": times[OURS].median <= most * times[kind].median,
             }
             for kind, most in MOST.items()
+            if kind in times
         ],
     }
 
@@ -560,10 +545,10 @@ async def profile(
     here, there = cProfile.Profile(), cProfile.Profile()
     times, spent = Times(), Spent()
     counted = Counted()
-    async with all_flows(url, user) as (kinds, saver):
+    async with all_flows(url, user) as kinds:
         for _ in range(WARM_UP):
             await kinds.once(OURS, Times())
-        with counted.watching(saver):
+        with counted.watching():
             await kinds.once(OURS, Times(), counted.step)
         with spent.watching():
             for _ in range(flows):
@@ -661,8 +646,8 @@ def show(found: Mapping[str, Any]) -> None:
             print(f"{kind + ': ' + name:<32}{numbers}")
     print()
     for line in found["ratios"]:
-        verdict = "holds" if line["holds"] else "FAILS"
-        print(f"{line['name']:<32}{line['ratio']:>8.2f}   at most {line['most']:.1f}  {verdict}")
+        name, verdict = f"{OURS} / {line['kind']}", "holds" if line["holds"] else "FAILS"
+        print(f"{name:<32}{line['ratio']:>8.2f}   at most {line['most']:.1f}  {verdict}")
 
 
 def main() -> int:
@@ -676,7 +661,11 @@ def main() -> int:
     from elicitation.models import ServerPolicy
 
     if connection.vendor != "postgresql":
-        raise SystemExit("LangGraph's checkpointer needs PostgreSQL: name one by --database-url.")
+        if options.check or options.write:
+            raise SystemExit(
+                "LangGraph's checkpointer needs PostgreSQL: name one by --database-url."
+            )
+        print("Without LangGraph, whose checkpointer needs PostgreSQL.", file=sys.stderr)
     connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
     try:
         ServerPolicy.objects.create(server="shop", policy="url_and_form")
@@ -694,6 +683,10 @@ def main() -> int:
     show(found)
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))
+    if options.write:
+        from .report import write_flow
+
+        write_flow(found, BASE_DIR / "docs")
     holds = all(line["holds"] for line in found["ratios"])
     return 1 if options.check and not holds else 0
 

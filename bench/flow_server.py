@@ -10,7 +10,7 @@ import sys
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 
-from .schema import MESSAGE, SCHEMA
+from .asked import MESSAGE, SCHEMA
 
 server = MCPServer("shop", log_level="WARNING")
 

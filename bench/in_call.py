@@ -17,8 +17,8 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from .asked import CONTENT, SCHEMA
 from .database import set_up
-from .schema import CONTENT, SCHEMA
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User

@@ -11,6 +11,8 @@ from urllib.parse import urlencode
 
 from django.core.handlers.wsgi import WSGIHandler
 
+from .asked import CONTENT
+
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
@@ -81,3 +83,22 @@ class Visitor:
             return found
 
         return run
+
+
+def filled_in(html: bytes) -> dict[str, str]:
+    """Return what a browser sends of the page that asks ``asked.SCHEMA``, with the answer."""
+    from tests.reading_html import Page
+
+    found = {}
+    for one in Page(html.decode()).elements:
+        name, kind = one.attrs.get("name", ""), one.attrs.get("type")
+        if one.tag != "input" or not name:
+            continue
+        if kind == "hidden":
+            found[name] = one.attrs["value"]
+        elif kind == "radio":
+            # Of the two plans it is the second.
+            found[name] = one.attrs["value"]
+        elif kind in ("text", "number"):
+            found[name] = str(CONTENT["seats"])
+    return found

@@ -256,7 +256,9 @@ class Flows:
         self.kinds = kinds
         self.number = 0
 
-    async def once(self, kind: str, times: Times, noted: Callable[[str], None] = str) -> None:
+    async def once(
+        self, kind: str, times: Times, noted: Callable[[str], None] | None = None
+    ) -> None:
         self.number += 1
         began = time.perf_counter()
         before = began
@@ -265,7 +267,8 @@ class Flows:
             nonlocal before
             now = time.perf_counter()
             times.steps.setdefault(name, []).append((now - before) * 1e3)
-            noted(name)
+            if noted is not None:
+                noted(name)
             before = now
 
         cpu = time.process_time()

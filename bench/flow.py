@@ -577,7 +577,10 @@ def show_profile(
     print("\n".join(statements) + "\n")
     print(f"one flow without the profiler\n{'ms':>8}{'CPU ms':>8}  part (means)")
     print(f"{statistics.fmean(times.wall):>8.1f}{statistics.fmean(times.cpu):>8.1f}  the whole")
-    for part, took in spent.wall.items():
+    # The functions come after the parts, each by what it takes.
+    for part, took in sorted(
+        spent.wall.items(), key=lambda item: (item[0].startswith("of it"), -item[1])
+    ):
         cpu = f"{spent.cpu[part] / flows:.1f}" if part in spent.cpu else ""
         print(f"{took / flows:>8.1f}{cpu:>8}  {part}")
     found: Any = pstats.Stats(*profiles).stats  # type: ignore[attr-defined]
@@ -589,7 +592,7 @@ def show_profile(
         if not any(word in where[2] for word in waits)
     ]
     total = sum(row[1] for row in rows)
-    print(f"\nUnder the profiler one flow takes {total:.1f} ms; its shares are what counts.")
+    print(f"\nUnder the profiler one flow takes {total:.1f} ms; look at the shares.")
     ours = [row for row in rows if f"{BASE_DIR}/elicitation" in row[3][0]]
     for title, among, key in (
         ("the app's functions, by cumulative time", ours, 0),
@@ -645,7 +648,11 @@ def show(found: Mapping[str, Any]) -> None:
     print(f"\n{'one flow':<32}" + "".join(f"{what:>12}" for what in COUNTED))
     for kind, one in found["kinds"].items():
         for name, counts in one["counts"].items():
-            numbers = "".join(f"{counts.get(what, 0):>12}" for what in COUNTED)
+            # LangGraph's driver commits each statement, or each batch of them, by itself.
+            numbers = "".join(
+                f"{'' if (kind, what) == (LANGGRAPH, 'commits') else counts.get(what, 0):>12}"
+                for what in COUNTED
+            )
             print(f"{kind + ': ' + name:<32}{numbers}")
     print()
     for line in found["ratios"]:

@@ -18,13 +18,16 @@ SUITES_STAMP := $(VENV)/.installed-suites
 CLIENTS := .venv-clients
 CLIENT_STAMPS := $(patsubst tests/clients/requirements/%.txt,$(CLIENTS)/%/.installed,\
 	$(wildcard tests/clients/requirements/*.txt))
+# An environment for LangGraph, which our flow is measured beside.
+FLOW_VENV := .venv-bench
+FLOW_STAMP := $(FLOW_VENV)/.installed
 SOURCES := bench elicitation project tests manage.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format clients conformance bench torture soak messages screenshots clean
+.PHONY: help demo test lint format clients conformance bench bench-flow torture soak messages screenshots clean
 
 help: ## print this list
-	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+): .*## (.*)/  make \1|\2/' \
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+): .*## (.*)/  make \1|\2/' \
 		| awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
 
 demo: $(RUN_STAMP) ## start the demo site and its MCP server (PORT=8000 MCP_PORT=8808)
@@ -50,8 +53,11 @@ format: $(DEV_STAMP) ## put the code in the project's style
 conformance: $(SUITES_STAMP) ## run MCP's conformance suite, and the test servers that MCP publishes
 	$(BIN)/python -m pytest -m conformance tests/conformance tests/others
 
-bench: $(DEV_STAMP) ## measure what everything costs beside its floor (BENCH="--check --write")
+bench: $(DEV_STAMP) ## measure each operation beside a baseline (BENCH="--check --write")
 	$(BIN)/python -m bench $(BENCH)
+
+bench-flow: $(FLOW_STAMP) ## measure a whole flow beside LangGraph (DATABASE_URL=postgres://…)
+	$(FLOW_VENV)/bin/python -m bench.flow --check $(BENCH)
 
 clients: $(DEV_STAMP) ## run every MCP client against servers of every era (-j2; WRITE=1: the docs)
 	@$(MAKE) --no-print-directory $(CLIENT_STAMPS)
@@ -72,7 +78,7 @@ screenshots: $(DEV_STAMP) ## take the pictures of the documentation anew (needs 
 	$(BIN)/python -m project.screenshots
 
 clean: ## remove the environment, the demo's database and what tests and tools left
-	rm -rf $(VENV) $(CLIENTS) .venv-newest .coverage .hypothesis .import_linter_cache \
+	rm -rf $(VENV) $(CLIENTS) $(FLOW_VENV) .venv-newest .coverage .hypothesis .import_linter_cache \
 		.mypy_cache .pytest_cache .ruff_cache .schemathesis .suites build dist htmlcov node_modules \
 		reports staticfiles test-results db.sqlite3 db.sqlite3-shm db.sqlite3-wal .secret_key
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -99,6 +105,13 @@ $(SUITES_STAMP): requirements-conformance.txt tests/conformance/packages.py | $(
 	@touch $@
 
 $(CLIENTS)/%/.installed: tests/clients/requirements/%.txt tests/clients/app.txt | $(DEV_STAMP)
+	@rm -rf $(@D)
+	@$(PYTHON) -m venv --without-pip $(@D)
+	@$(BIN)/python -m pip --python $(@D)/bin/python install --quiet --disable-pip-version-check \
+		--no-compile -r $<
+	@touch $@
+
+$(FLOW_STAMP): bench/requirements-flow.txt requirements.txt | $(BIN)/pip
 	@rm -rf $(@D)
 	@$(PYTHON) -m venv --without-pip $(@D)
 	@$(BIN)/python -m pip --python $(@D)/bin/python install --quiet --disable-pip-version-check \

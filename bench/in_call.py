@@ -17,7 +17,8 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from .database import CONTENT, SCHEMA, set_up
+from .asked import CONTENT, SCHEMA
+from .database import set_up
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User

@@ -1,4 +1,4 @@
-"""Times a piece of work beside its floor, turn by turn, so that a busy machine slows both."""
+"""Times a piece of work beside its baseline, in turn, so that a busy machine slows both."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ class Result:
     """One line of the table: microseconds for one run, and the least ratio that must hold."""
 
     name: str
-    floor_name: str
+    baseline_name: str
     ours: float
-    floor: float
+    baseline: float
     ratio: float
     least: float | None = None
+    #: How many statements one run sends to the database, and how long a response's body is.
+    statements: int = 0
+    bytes: int | None = None
 
     @property
     def holds(self) -> bool:
@@ -75,13 +78,13 @@ def timed(prepare: Prepare, runs: int) -> float:
         return statistics.fmean(_time(run) for run in ready)
 
 
-def in_turn(ours: Prepare, floor: Prepare, runs: int) -> tuple[float, float]:
+def in_turn(ours: Prepare, baseline: Prepare, runs: int) -> tuple[float, float]:
     """The microseconds of one run of each, on average, where each run follows one of the other.
 
     So both find the caches as the other left them, as requests to a site do, and whatever
     else the machine does meets both.
     """
-    pairs = zip(ours(runs), floor(runs), strict=True)
+    pairs = zip(ours(runs), baseline(runs), strict=True)
     with undisturbed():
         times = [(_time(mine), _time(low)) for mine, low in pairs]
     mine, low = zip(*times, strict=True)
@@ -97,8 +100,8 @@ def _time(run: Callable[[], object]) -> float:
 def compare(
     name: str,
     ours: Prepare,
-    floor_name: str,
-    floor: Prepare,
+    baseline_name: str,
+    baseline: Prepare,
     *,
     runs: int,
     rounds: int,
@@ -106,15 +109,15 @@ def compare(
 ) -> Result:
     """Measure both in turn; the ratio is the median of the rounds' own ratios.
 
-    A ratio of 0.5 says that the floor does in half the time what we do.
+    A ratio of 0.5 says that the baseline does in half the time what the app does.
     """
-    in_turn(ours, floor, 5)
-    pairs = [in_turn(ours, floor, runs) for _ in range(rounds)]
+    in_turn(ours, baseline, 5)
+    pairs = [in_turn(ours, baseline, runs) for _ in range(rounds)]
     return Result(
         name=name,
-        floor_name=floor_name,
+        baseline_name=baseline_name,
         ours=statistics.median(pair[0] for pair in pairs),
-        floor=statistics.median(pair[1] for pair in pairs),
+        baseline=statistics.median(pair[1] for pair in pairs),
         ratio=statistics.median(low / mine for mine, low in pairs),
         least=least,
     )

@@ -1,33 +1,79 @@
-"""Writes the results up: tables and a picture, between two marks in ``docs/performance.md``."""
+"""Writes the results up, in ``docs/performance.md`` and the pages beside it."""
 
 from __future__ import annotations
 
 import platform
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import django
 
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 Found = Mapping[str, Any]
 
 
 def write(found: Sequence[Found], docs: Path) -> None:
-    """Put the results in the place of the older ones."""
-    page = docs / "performance.md"
-    before, _mark, rest = page.read_text().partition(BEGIN)
-    _old, _mark, after = rest.partition(END)
-    text = "\n".join(_text(found))
-    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
+    """Put the results of ``bench.database`` in the place of the older ones."""
+    put(docs, "measured", _results(found))
+    (docs / "performance-plans.md").write_text("\n".join([*_plans(found), ""]))
     images = docs / "images"
     images.mkdir(exist_ok=True)
     (images / "performance.svg").write_text(picture(found))
 
 
-def _text(found: Sequence[Found]) -> Iterator[str]:
+def write_flow(found: Found, docs: Path) -> None:
+    """Put the results of ``bench.flow`` in the place of the older ones."""
+    put(docs, "flow", _flow(found))
+
+
+def put(docs: Path, name: str, lines: Iterable[str]) -> None:
+    """Write lines between the two marks of this name in ``docs/performance.md``."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    page = docs / "performance.md"
+    before, _mark, rest = page.read_text().partition(begin)
+    _old, _mark, after = rest.partition(end)
+    text = "\n".join(lines)
+    page.write_text(f"{before}{begin}\n{text}\n{end}{after}")
+
+
+def _flow(found: Found) -> Iterator[str]:
+    yield (
+        f"Measured on {machine()}, {found['database']}, at {commit()}: {found['flows']} flows of "
+        "each kind, in turn."
+    )
+    yield ""
+    yield "| | median, ms | middle half, ms | CPU, ms | requests | statements | ours takes |"
+    yield "|---|---:|---:|---:|---:|---:|---|"
+    ratios = {line["kind"]: line for line in found["ratios"]}
+    for kind, one in found["kinds"].items():
+        low, _median, high = one["quartiles"]
+        ratio = ratios.get(kind)
+        takes = f"{ratio['ratio']:.2f} times as long, {_must(ratio, '≤', 'most')}" if ratio else ""
+        yield (
+            f"| {kind} | {one['median']:.1f} | {low:.1f} to {high:.1f} | {one['cpu']:.1f} | "
+            f"{_sum(one, 'requests')} | {_sum(one, 'statements')} | {takes} |"
+        )
+    yield ""
+    yield "| step | median, ms | statements | commits | hops into a thread | requests |"
+    yield "|---|---:|---:|---:|---:|---:|"
+    for kind, one in found["kinds"].items():
+        # Only ours counts commits and hops; LangGraph's driver commits each statement by itself.
+        if not kind.startswith("ours"):
+            continue
+        for step, counts in one["counts"].items():
+            numbers = " | ".join(
+                str(counts.get(what, 0)) for what in ("statements", "commits", "hops", "requests")
+            )
+            yield f"| {kind}: {step} | {one['steps'][step]:.1f} | {numbers} |"
+
+
+def _sum(one: Found, what: str) -> int:
+    return sum(counts.get(what, 0) for counts in one["counts"].values())
+
+
+def _results(found: Sequence[Found]) -> Iterator[str]:
     yield f"Measured on {machine()}, at {commit()}."
     yield ""
     yield "![Each ratio as a bar, and what it must be at least](images/performance.svg)"
@@ -35,16 +81,18 @@ def _text(found: Sequence[Found]) -> Iterator[str]:
         yield ""
         yield f"### {one['database']}"
         yield ""
-        yield "| | µs | floor | floor, µs | ratio | must be |"
-        yield "|---|---:|---|---:|---:|---|"
+        yield "| | µs | statements | bytes | baseline | baseline, µs | ratio | must be |"
+        yield "|---|---:|---:|---:|---|---:|---:|---|"
         for line in one["results"]:
+            size = "" if line["bytes"] is None else f"{line['bytes']:,}"
             yield (
-                f"| {line['name']} | {line['ours']:,.0f} | {line['floor_name']} | "
-                f"{line['floor']:,.0f} | {line['ratio']:.2f} | {_must(line, '≥', 'least')} |"
+                f"| {line['name']} | {line['ours']:,.0f} | {line['statements']} | {size} | "
+                f"{line['baseline_name']} | {line['baseline']:,.0f} | {line['ratio']:.2f} | "
+                f"{_must(line, '≥', 'least')} |"
             )
         if not one["growth"]:
             continue
-        sizes = sorted(int(size) for size in one["growth"][0]["microseconds"])
+        sizes = _sizes(one)
         yield ""
         yield f"| µs with rows | {' | '.join(f'{size:,}' for size in sizes)} | factor | must be |"
         yield f"|---|{'---:|' * len(sizes)}---:|---|"
@@ -52,13 +100,32 @@ def _text(found: Sequence[Found]) -> Iterator[str]:
             times = " | ".join(f"{line['microseconds'][str(size)]:,.0f}" for size in sizes)
             must = _must(line, "≤", "most")
             yield f"| {line['name']} | {times} | {line['factor']:.2f} | {must} |"
+
+
+def _plans(found: Sequence[Found]) -> Iterator[str]:
+    yield "# How the databases read the tables"
+    yield ""
+    yield (
+        "`python -m bench --write` makes this page: the `EXPLAIN` of each statement of an "
+        "operation, with the tables as large as the benchmark makes them. A line that reads a "
+        "whole table makes `--check` fail. The times are in [performance.md](performance.md)."
+    )
+    yield ""
+    yield f"At {commit()}."
+    for one in found:
+        if not one["growth"]:
+            continue
         yield ""
-        yield f"How {one['database']} reads the tables at {sizes[-1]:,} rows (`EXPLAIN`):"
+        yield f"## {one['database']}, {_sizes(one)[-1]:,} rows"
         yield ""
         yield "```text"
         for line in one["growth"]:
             yield from dict.fromkeys(f"{line['name']}: {plan}" for plan in line["plans"])
         yield "```"
+
+
+def _sizes(one: Found) -> list[int]:
+    return sorted(int(size) for size in one["growth"][0]["microseconds"])
 
 
 def _must(line: Mapping[str, Any], sign: str, key: str) -> str:
@@ -106,7 +173,7 @@ def picture(found: Sequence[Found]) -> str:
     size = f'width="{left + wide + 60}" height="{height}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
-        "<title>Speed as a share of the floor; 1 is as fast</title>",
+        "<title>Speed as a share of the baseline; 1 is as fast</title>",
         '<rect width="100%" height="100%" fill="#fff"/>',
     ]
     for number, (name, ratio, least) in enumerate(lines):

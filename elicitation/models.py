@@ -37,6 +37,7 @@ from .core import (
     parse_elicitation_url,
     parse_requested_schema,
 )
+from .core.characters import is_invisible, is_same_name
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
@@ -219,7 +220,7 @@ class ServerPolicy(models.Model):
         if self._state.adding and ServerPolicy.objects.filter(pk=row_key(self.server)).exists():
             raise ValidationError({"server": _("There is a policy for this server already.")})
         if any(
-            unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+            is_invisible(character) or unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
             for character in self.label
         ):
             raise ValidationError(
@@ -232,8 +233,7 @@ class ServerPolicy(models.Model):
                     "https:// and without a path."
                 )
                 raise ValidationError({"allowed_domains": message})
-        mine = _looks_like(self.display_name)
-        if any(_looks_like(other.display_name) == mine for other in others.all()):
+        if any(is_same_name(self.display_name, other.display_name) for other in others.all()):
             raise ValidationError({"label": _("Another server is shown under this name already.")})
 
     @property
@@ -312,10 +312,6 @@ def _allowed_host(line: str) -> str | None:
         return url.host
     # Below a number there is nothing, and below `com` there is everything.
     return None if "ip_address" in url.warnings or "." not in url.host else f".{url.host}"
-
-
-def _looks_like(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).casefold().strip()
 
 
 class ElicitationQuerySet(models.QuerySet["Elicitation"]):

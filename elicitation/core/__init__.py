@@ -6,7 +6,8 @@ Standard library only. It reads no settings and no clock but for the expiry of a
 """
 
 from .answers import FORM_ANSWER_TTL, FormAnswer, FormAnswerAction, StoredFormAnswer
-from .credentials import looks_like_a_credential, names_a_credential
+from .characters import names_a_credential
+from .credentials import looks_like_a_credential
 from .elicitation import (
     MAX_FORM_KEY_CHARS,
     NO_PROPERTIES_JSON,

@@ -8,13 +8,12 @@ else (full-width letters, other dots, escapes) is refused and not turned.
 
 import re
 import unicodedata
-from collections.abc import Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from .characters import at_a_glance, is_blank, is_lookalike, mixes_scripts
 from .errors import URLRefusal
-from .text import is_blank
 
 _LABEL_CHARS: Final = 63
 _NAME_CHARS: Final = 253
@@ -145,102 +144,6 @@ def _keeps_its_direction(label: str) -> bool:
     return classes[0] == "L" and _IN_LEFT_TO_RIGHT.issuperset(classes) and last in ("L", "EN")
 
 
-# --- What a name looks like ------------------------------------------------------------------
-
-_WRITTEN_TOGETHER: Final = (
-    frozenset({"CJK", "HIRAGANA", "KATAKANA"}),
-    frozenset({"CJK", "BOPOMOFO"}),
-    frozenset({"CJK", "HANGUL"}),
-)
-# UAX #31, table 5: the scripts in everyday use. Letters of the others are known to few readers.
-_EVERYDAY_SCRIPTS: Final = frozenset(
-    "LATIN GREEK CYRILLIC ARMENIAN GEORGIAN HEBREW ARABIC THAANA DEVANAGARI BENGALI GURMUKHI "
-    "GUJARATI ORIYA TAMIL TELUGU KANNADA MALAYALAM SINHALA THAI LAO TIBETAN MYANMAR KHMER "
-    "ETHIOPIC HANGUL HIRAGANA KATAKANA BOPOMOFO CJK".split()
-)
-# Python has no table of scripts, but a letter's name begins with its script, save for these.
-_SCRIPT_BY_WORD: Final = {"IDEOGRAPHIC": "CJK", "EXTENDED": "ARABIC"}
-
-
-def _scripts(label: str) -> frozenset[str]:
-    found = set()
-    for char in label:
-        if char == _MIDDLE_DOT or (char.isascii() and not char.isalpha()):
-            continue
-        word = re.split("[ -]", _name(char), maxsplit=1)[0]
-        if word != "COMBINING":
-            found.add(_SCRIPT_BY_WORD.get(word, word))
-    return frozenset(found)
-
-
-def _is_a_mixture(scripts: Set[str]) -> bool:
-    return len(scripts) > 1 and not any(scripts <= system for system in _WRITTEN_TOGETHER)
-
-
-# Characters that most typefaces draw as a plain letter. Not complete: no table is.
-_DRAWN_AS: Final = {
-    "a": "аαɑ",
-    "b": "ьʙꞵ",
-    "c": "сϲ",
-    "d": "ԁժ",
-    "e": "еҽ",
-    "g": "ԍɡɢց",
-    "h": "һհ",
-    "i": "іɩıɪι",
-    "j": "јϳȷյ",
-    "k": "кκ",
-    "l": "ӏʟ\u0627\u06f1\u0661",
-    "m": "м",
-    "n": "пηոɴ",
-    "o": "оοօσ\u0660\u06f0\u0966\u09e6\u0a66\u0ae6\u0ce6\u0e50\u0ed0\u1040\u3007",
-    "p": "рρ",
-    "q": "ԛզ",
-    "r": "гʀ",
-    "s": "ѕ",
-    "t": "тτ",
-    "u": "υսц",
-    "v": "νѵ",
-    "w": "ѡԝωա",
-    "x": "хχ",
-    "y": "уγʏү",
-}
-# Told apart by those who know them, and by nobody at a glance.
-_LIKE_AT_A_GLANCE: Final = {
-    "b": "вƀ",
-    "d": "đ",
-    "h": "нħ",
-    "l": "łi1",
-    "o": "øө0",
-    "t": "ŧ",
-}
-_TAKEN_FOR: Final = {ord(c): letter for letter, chars in _DRAWN_AS.items() for c in chars}
-_TAKEN_FOR_AT_A_GLANCE: Final = {
-    ord(c): letter for letter, chars in _LIKE_AT_A_GLANCE.items() for c in chars
-}
-_PAIRS_TAKEN_FOR: Final = (("rn", "m"), ("vv", "w"), ("cl", "d"))
-
-
-def _is_a_lookalike(label: str) -> bool:
-    """Whether readers may take a label with other letters for a plain one, or cannot tell."""
-    return not label.isascii() and (
-        label.translate(_TAKEN_FOR).isascii() or not _scripts(label) <= _EVERYDAY_SCRIPTS
-    )
-
-
-def _skeleton(text: str) -> str:
-    """Equal for two texts that look alike at a glance: accents do not count."""
-    decomposed = unicodedata.normalize("NFD", text)
-    text = "".join(char for char in decomposed if unicodedata.category(char) != "Mn")
-    text = text.translate(_TAKEN_FOR).translate(_TAKEN_FOR_AT_A_GLANCE)
-    for pair, single in _PAIRS_TAKEN_FOR:
-        text = text.replace(pair, single)
-    return text
-
-
-def _words(name: str) -> list[str]:
-    return [_skeleton(word) for word in re.split("[.-]", name)]
-
-
 # --- Whose a name is -------------------------------------------------------------------------
 
 # Only what is certain stands here; see `Domain.registrable`. Registries that give out names
@@ -325,6 +228,10 @@ def _registrable_labels(labels: tuple[str, ...]) -> int:
     return 2
 
 
+def _glanced(name: str) -> list[str]:
+    return [at_a_glance(word) for word in re.split("[.-]", name)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Domain:
     """A host that is a name. Built by `parse_domain` only."""
@@ -347,14 +254,11 @@ class Domain:
     def mixes_scripts(self) -> bool:
         """Whether one label has letters of scripts that are not written together, or two
         labels have, Latin aside: most names end in it."""
-        scripts = [_scripts(label) for label in self.labels]
-        return any(map(_is_a_mixture, scripts)) or _is_a_mixture(
-            frozenset[str]().union(*scripts) - {"LATIN"}
-        )
+        return mixes_scripts(self.labels, latin_stands_apart=True)
 
     def has_lookalikes(self) -> bool:
         """Whether a label can be read as one of plain letters, or is in letters that few know."""
-        return any(map(_is_a_lookalike, self.labels))
+        return any(map(is_lookalike, self.labels))
 
     def registrable(self) -> str | None:
         """The part that somebody registered, in Unicode; None where that is not certain.
@@ -376,7 +280,7 @@ class Domain:
         own = site.registrable() or site.unicode
         if self.belongs_to(own):
             return False
-        wanted, words = _words(own), _words(self.unicode)
+        wanted, words = _glanced(own), _glanced(self.unicode)
         if "." not in own:
             # `web` or `localhost` in a longer name says nothing.
             return words == wanted

@@ -14,22 +14,24 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from .answers import FormAnswer
-from .credentials import names_a_credential
+from .characters import (
+    is_blank,
+    is_clean,
+    is_clean_answer,
+    look_alike,
+    names_a_credential,
+    see_through,
+    trim,
+)
 from .errors import AnswerRefusal, CredentialRefusal, OutOfProfileRefusal
 from .text import (
     FORMATS,
     MAX_FORM_ANSWER_CHARS,
     Limits,
     NotANumberError,
-    is_blank,
-    is_clean,
-    is_clean_answer,
-    look,
     number_text,
     parse_number,
     parse_whole_number,
-    see_through,
-    trim,
 )
 
 # A value of ElicitResult.content in MCP 2026-07-28.
@@ -500,7 +502,7 @@ def _labels(
         labels.append(_checked_text(name, "the label of an option", label, limit))
     if any(map(is_blank, labels)):
         raise definition.refusal("the label of an option is blank")
-    if len(set(map(look, labels))) < len(labels):
+    if look_alike(labels):
         raise definition.refusal("two options look the same")
     return tuple(labels)
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from .answers import FormAnswer
+from .characters import scrub
 from .credentials import looks_like_a_credential
 from .errors import AnswerRefusal, ElicitationRefusal, OutOfProfileRefusal, SchemaRefusal
 from .kinds import Definition, Property, Value, parse_property
-from .text import DEFAULT_LIMITS, MAX_FORM_PROPERTY_NAME_CHARS, Limits, scrub
+from .text import DEFAULT_LIMITS, MAX_FORM_PROPERTY_NAME_CHARS, Limits
 
 _HEADER_CHARS: Final = 16
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")

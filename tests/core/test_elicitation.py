@@ -272,10 +272,12 @@ def test_all_that_is_exported_exists_and_is_sorted_as_it_is_checked() -> None:
 
 FLOORS = [
     "errors",
+    "characters",
     "text",
     "domains",
     "url",
     "credentials",
+    "untrusted",
     "answers",
     "kinds",
     "schema",

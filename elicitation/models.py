@@ -38,6 +38,7 @@ from .core import (
     parse_requested_schema,
 )
 from .core.characters import is_invisible, is_same_name
+from .public_suffixes import registrable_domain
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
@@ -281,7 +282,10 @@ class ServerPolicy(models.Model):
         """
         try:
             url = parse_elicitation_url(
-                text, allow_loopback_http=self.allow_loopback_http, site_host=site_host
+                text,
+                allow_loopback_http=self.allow_loopback_http,
+                site_host=site_host,
+                registrable_domain=registrable_domain,
             )
         except URLRefusal as refusal:
             # Its frames have the address, and error reports have the variables of frames.
@@ -310,7 +314,7 @@ def _allowed_host(line: str) -> str | None:
         return None
     if name == line:
         return url.host
-    # Below a number there is nothing, and below `com` there is everything.
+    # A wildcard needs a name with at least two labels.
     return None if "ip_address" in url.warnings or "." not in url.host else f".{url.host}"
 
 

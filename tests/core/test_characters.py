@@ -144,7 +144,8 @@ def test_these_name_a_credential(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["max_tokens", "maxTokens", "Number of tokens", "passwordless", "pincode", "Pincode", "spins",
-     "keys", "codes", "csrfmiddlewaretoken", "hairpin", "passe-partout", "mot de passe", "Kennwort", "пароль", "tokenizers"],
+     "keys", "codes", "csrfmiddlewaretoken", "hairpin",
+     "passe-partout", "mot de passe", "Kennwort", "пароль", "tokenizers"],
 )  # fmt: skip
 def test_these_do_not_name_one(text: str) -> None:
     assert not names_a_credential(text)

@@ -25,6 +25,8 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_variables
 
 from .core import (
+    DEFAULT_LIMITS,
+    WIDE_LIMITS,
     ElicitationError,
     ElicitationPending,
     ElicitationRefusal,
@@ -33,6 +35,7 @@ from .core import (
     FormAnswerAction,
     FormElicitation,
     FormSchema,
+    Limits,
     URLRefusal,
     parse_elicitation_url,
     parse_requested_schema,
@@ -126,6 +129,11 @@ def encode_json(field: str, value: object, max_bytes: int) -> str:
     return text
 
 
+def limits(*, wide: bool) -> Limits:
+    """Return the bounds on a requested schema: those of every server, or the wide ones."""
+    return WIDE_LIMITS if wide else DEFAULT_LIMITS
+
+
 class ServerPolicyQuerySet(models.QuerySet["ServerPolicy"]):
     """Look-ups of what an operator decided about servers."""
 
@@ -173,6 +181,15 @@ class ServerPolicy(models.Model):
         _("confirmations"),
         default=False,
         help_text=_("Allow questions without fields: a message to accept or decline."),
+    )
+    wide_limits = models.BooleanField(
+        _("long forms"),
+        default=False,
+        help_text=_(
+            "Allow forms with up to 64 questions instead of 16, lists with up to 500 options "
+            "instead of 32, and names of any printable characters instead of ASCII letters and "
+            "digits."
+        ),
     )
     prefill = models.BooleanField(
         _("prefill"),
@@ -251,6 +268,11 @@ class ServerPolicy(models.Model):
     def allows_urls(self) -> bool:
         """Whether the server may ask a person to open an address."""
         return self.policy in (self.Policy.URL, self.Policy.URL_AND_FORM)
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds on the forms that the server may show."""
+        return limits(wide=self.wide_limits)
 
     def _allowed_lines(self) -> list[str]:
         return [line.strip() for line in self.allowed_domains.splitlines() if line.strip()]
@@ -478,7 +500,9 @@ class Elicitation(models.Model):
     url_host = models.CharField(_("host of the address"), max_length=255, blank=True)
     # MCP 2025-11-25's `elicitationId`, by which a server says that the person has finished.
     url_id = models.CharField(max_length=MAX_NAME_CHARS, blank=True, editable=False)
+    # With what the schema was parsed when it was asked: the policy may change in the meantime.
     allow_confirmation = models.BooleanField(default=False, editable=False)
+    wide_limits = models.BooleanField(default=False, editable=False)
     fingerprint = models.CharField(_("fingerprint"), max_length=64)
     respondent = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -558,7 +582,9 @@ class Elicitation(models.Model):
     def schema(self) -> FormSchema:
         """What was asked, parsed again from the stored text."""
         return parse_requested_schema(
-            self.requested_schema, allow_confirmation=self.allow_confirmation
+            self.requested_schema,
+            allow_confirmation=self.allow_confirmation,
+            limits=limits(wide=self.wide_limits),
         )
 
     @property

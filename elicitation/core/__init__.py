@@ -44,6 +44,7 @@ from .text import (
     MAX_FORM_SCHEMA_CHARS,
     MAX_FORM_TEXT_CHARS,
     MAX_FORM_TITLE_CHARS,
+    WIDE_LIMITS,
     Limits,
     number_text,
 )
@@ -73,6 +74,7 @@ __all__ = [
     "NO",
     "NO_PROPERTIES_JSON",
     "URL_WARNINGS",
+    "WIDE_LIMITS",
     "YES",
     "Accept",
     "AnswerRefusal",

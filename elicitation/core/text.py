@@ -39,9 +39,14 @@ class Limits:
     text_chars: int = MAX_FORM_TEXT_CHARS
     schema_chars: int = MAX_FORM_SCHEMA_CHARS
     number_chars: int = MAX_FORM_NUMBER_CHARS
+    # Names have letters, digits, `_`, `-` and `.` of ASCII alone; else any printable characters.
+    ascii_names: bool = True
 
 
+#: What every server may ask.
 DEFAULT_LIMITS: Final = Limits()
+#: What a server may ask with the operator's leave (spec 3, "Limits are the operator's").
+WIDE_LIMITS: Final = Limits(properties=64, enum_members=500, ascii_names=False)
 
 
 def number_text(value: int | float) -> str:
@@ -183,6 +188,11 @@ def _is_date_time(text: str) -> bool:
     # RFC 3339, section 5.6. Leap seconds are left out: common validators refuse them.
     return _is_date(text[:10]) and _TIME_AND_OFFSET.fullmatch(text, 10) is not None
 
+
+#: The shortest and the longest text of a format, in characters; None where there is no longest.
+FORMAT_LENGTHS: Final[Mapping[str, tuple[int, int | None]]] = MappingProxyType(
+    {"email": (5, 318), "uri": (3, None), "date": (10, 10), "date-time": (20, None)}
+)
 
 # The formats of MCP 2026-07-28. Each check is at least as strict as the common validators
 # of JSON Schema, so that a server does not refuse what was accepted here.

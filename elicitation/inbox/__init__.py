@@ -123,6 +123,7 @@ class Question:
     requested_schema: str
     allow_confirmation: bool
     number: int
+    wide_limits: bool = False
 
 
 @sensitive_variables()
@@ -175,6 +176,7 @@ def ask(
         url_host=address.url.host if address else "",
         url_id=address.url_id if address else "",
         allow_confirmation=question.allow_confirmation,
+        wide_limits=question.wide_limits,
         fingerprint=question.elicitation.fingerprint(),
         respondent_id=respondent.pk,
         asked_at=now,

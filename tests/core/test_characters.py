@@ -181,8 +181,33 @@ def test_paired_isolates_are_shown_without_effect(text: str, shown: str) -> None
     assert "\u2068" not in c.scrub(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        # Joiners and selectors that change what is drawn stay, others are written out.
+        ("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", None),
+        ("\U0001f468\u200d\U0001f469", None),
+        ("\u2764\ufe0f\u200d\U0001f525", None),
+        ("a\u200db", "aU+200Db"),
+        ("\u200da", "U+200Da"),
+        ("a\u200c", "aU+200C"),
+        ("\u2764\ufe0f", None),
+        ("\u2764\ufe0f\ufe0f", "\u2764\ufe0fU+FE0F"),
+        ("\ufe0fa", "U+FE0Fa"),
+        ("\u3164\u2800\u00ad\U000e0041", "U+3164U+2800U+00ADU+E0041"),
+        ("a\x07\t\r\nb", "aU+0007\t\nb"),
+        # In a text that no schema may have nothing is left out.
+        ("\u2068a\u2069\u202e", "U+2068aU+2069U+202E"),
+    ],
+)
+def test_what_nobody_sees_is_written_out(text: str, shown: str | None) -> None:
+    assert visible(text) == (text if shown is None else shown)
+
+
 def test_a_name_is_one_line() -> None:
     assert one_line(" a\n\u2068b\u2069 ") == "a b"
+    assert one_line("ab " * 30, 8) == "ab ab a…"
+    assert one_line("ab " * 30, 7) == "ab ab…"
 
 
 # --- Work ------------------------------------------------------------------------------------

@@ -591,7 +591,7 @@ def test_difference_08_confirmations_need_permission(schema: dict[str, Any]) -> 
 
 
 def test_difference_08_properties_must_be_an_object_even_so() -> None:
-    for schema in ({"type": "object"}, form() | {"properties": None}):
+    for schema in (form() | {"properties": []}, form() | {"properties": "a"}):
         with pytest.raises(SchemaRefusal):
             parse_requested_schema(schema, allow_confirmation=True)
     form_schema = parse_requested_schema(form(a={"type": "string"}), allow_confirmation=True)
@@ -680,7 +680,7 @@ def test_difference_09_bounds_that_no_answer_meets_are_refused(definition: dict[
         {"type": "number", "minimum": 1, "maximum": 1},
         {"type": "number", "minimum": 5, "exclusiveMaximum": 6, "multipleOf": 5},
         {"type": "number", "exclusiveMinimum": 5, "maximum": 10, "multipleOf": 5},
-        {"type": "integer", "minimum": 1e300},
+        {"type": "number", "minimum": 1e300},
         {"type": "string", "minLength": 100_000},
     ],
 )

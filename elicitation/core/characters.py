@@ -307,11 +307,6 @@ def look(text: str) -> str:
     return " ".join("".join(ordered).split())
 
 
-def _drawn(text: str) -> str:
-    """`look(text)` with a Latin letter for each letter of another script that is drawn as one."""
-    return look(text).translate(_TAKEN_FOR)
-
-
 def look_alike(texts: Iterable[str]) -> bool:
     """Return whether a reader would take two of `texts` for the same (spec 4.10).
 
@@ -321,7 +316,8 @@ def look_alike(texts: Iterable[str]) -> bool:
     looks: set[str] = set()
     drawn_in: dict[str, frozenset[str]] = {}
     for text in texts:
-        looked, drawn, alphabets = look(text), _drawn(text), scripts(text)
+        looked, alphabets = look(text), scripts(text)
+        drawn = looked.translate(_TAKEN_FOR)
         if looked in looks:
             return True
         if drawn in drawn_in and (len(alphabets) > 1 or alphabets != drawn_in[drawn]):
@@ -333,9 +329,10 @@ def look_alike(texts: Iterable[str]) -> bool:
 
 def is_same_name(name: str, other: str) -> bool:
     """Return whether a reader would take one name for the other, in any letter case."""
+    one, two = look(name), look(other)
     return (
-        look(name).casefold() == look(other).casefold()
-        or _drawn(name).casefold() == _drawn(other).casefold()
+        one.casefold() == two.casefold()
+        or one.translate(_TAKEN_FOR).casefold() == two.translate(_TAKEN_FOR).casefold()
     )
 
 

@@ -11,13 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elicitation.core import characters as c
 from elicitation.core import (
+    FormAnswer,
     looks_like_a_credential,
     names_a_credential,
     parse_elicitation_url,
+    parse_requested_schema,
+    refuse_credentials,
 )
+from elicitation.core import characters as c
 from elicitation.core.untrusted import mixes_scripts, one_line, speaks_of_secrets, visible
+
+from .data import form
 
 # --- Scripts ---------------------------------------------------------------------------------
 
@@ -116,8 +121,8 @@ def test_names_of_servers_are_compared_in_any_case(one: str, other: str, same: b
 
 @given(st.text())
 def test_what_looks_the_same_by_unicodes_own_rules_looks_the_same_here(text: str) -> None:
-    for form in ("NFC", "NFD", "NFKC", "NFKD"):
-        other = unicodedata.normalize(form, text)
+    for normal_form in ("NFC", "NFD", "NFKC", "NFKD"):
+        other = unicodedata.normalize(normal_form, text)
         assert c.look(other) == c.look(text)
         assert c.is_blank(other) is c.is_blank(text)
     assert c.is_same_name(text, text)
@@ -222,6 +227,25 @@ WORST = [
 ]
 
 
+@pytest.fixture
+def reached(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The length of each text that reaches `unicodedata.normalize`."""
+    lengths: list[int] = []
+
+    class Counting:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(unicodedata, name)
+
+        def normalize(self, form: str, part: str) -> str:
+            lengths.append(len(part))
+            return unicodedata.normalize(form, part)
+
+    monkeypatch.setattr(c, "unicodedata", Counting())
+    for table in (c._SEEN, c._LATIN):
+        table.clear()
+    return lengths
+
+
 @pytest.mark.parametrize("text", WORST, ids=lambda text: ascii(text[:2]))
 @pytest.mark.parametrize(
     "function",
@@ -230,21 +254,8 @@ WORST = [
     ids=lambda function: function.__name__,
 )  # fmt: skip
 def test_E3_what_is_normalised_is_bounded(
-    function: Callable[[str], Any], text: str, monkeypatch: pytest.MonkeyPatch
+    function: Callable[[str], Any], text: str, reached: list[int]
 ) -> None:
-    reached: list[int] = []
-
-    class Counting:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(unicodedata, name)
-
-        def normalize(self, form: str, part: str) -> str:
-            reached.append(len(part))
-            return unicodedata.normalize(form, part)
-
-    monkeypatch.setattr(c, "unicodedata", Counting())
-    for table in (c._SEEN, c._LATIN):
-        table.clear()
     function(text)
     assert max(reached, default=0) <= 1000
     if function is c.look:
@@ -252,6 +263,23 @@ def test_E3_what_is_normalised_is_bounded(
     else:
         # Each character once or twice, however often it stands there; U+FDFA has 18 parts.
         assert sum(reached) <= 40 * len(set(text))
+
+
+def test_E3_a_schema_of_long_texts_is_read_in_bounded_pieces(reached: list[int]) -> None:
+    labels = ["\ufdfa" * 190 + f"{number:03}" for number in range(32)]
+    definition = {"title": "\ufdfa" * 200, "description": "\ufdfa" * 2000, "enum": labels}
+    parse_requested_schema(form(**{f"p{number}": definition for number in range(16)}))
+    assert max(reached) <= 1000
+    # Each label once; titles and descriptions are looked at character by character.
+    assert sum(reached) <= 16 * 32 * (190 * 18 + 3) + 100
+
+
+def test_E3_an_answer_of_combining_marks_is_read_in_bounded_pieces(reached: list[int]) -> None:
+    schema = parse_requested_schema(form(a={"type": "string"}))
+    answers = {"a": FormAnswer(other_text="\u0315\u0300" * 50_000)}
+    refuse_credentials(schema, answers)
+    assert schema.content_from_answers(answers)
+    assert sum(reached) <= 10
 
 
 def test_E3_what_is_remembered_is_bounded() -> None:

@@ -26,6 +26,8 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_variables
 
 from .core import (
+    DEFAULT_LIMITS,
+    WIDE_LIMITS,
     ElicitationError,
     ElicitationPending,
     ElicitationRefusal,
@@ -34,10 +36,13 @@ from .core import (
     FormAnswerAction,
     FormElicitation,
     FormSchema,
+    Limits,
     URLRefusal,
     parse_elicitation_url,
     parse_requested_schema,
 )
+from .core.characters import is_invisible, is_same_name
+from .public_suffixes import registrable_domain
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
@@ -127,6 +132,11 @@ def encode_json(field: str, value: object, max_bytes: int) -> str:
     return text
 
 
+def limits(*, wide: bool) -> Limits:
+    """Return the bounds on a requested schema: those of every server, or the wide ones."""
+    return WIDE_LIMITS if wide else DEFAULT_LIMITS
+
+
 class ServerPolicyQuerySet(models.QuerySet["ServerPolicy"]):
     """Look-ups of what an operator decided about servers."""
 
@@ -175,6 +185,15 @@ class ServerPolicy(models.Model):
         default=False,
         help_text=_("Allow questions without fields: a message to accept or decline."),
     )
+    wide_limits = models.BooleanField(
+        _("long forms"),
+        default=False,
+        help_text=_(
+            "Allow forms with up to 64 questions instead of 16, lists with up to 500 options "
+            "instead of 32, and names of any printable characters instead of ASCII letters and "
+            "digits."
+        ),
+    )
     prefill = models.BooleanField(
         _("prefill"),
         default=False,
@@ -222,7 +241,7 @@ class ServerPolicy(models.Model):
         if self._state.adding and ServerPolicy.objects.filter(pk=row_key(self.server)).exists():
             raise ValidationError({"server": _("There is a policy for this server already.")})
         if any(
-            unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+            is_invisible(character) or unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
             for character in self.label
         ):
             raise ValidationError(
@@ -235,8 +254,7 @@ class ServerPolicy(models.Model):
                     "https:// and without a path."
                 )
                 raise ValidationError({"allowed_domains": message})
-        mine = _looks_like(self.display_name)
-        if any(_looks_like(other.display_name) == mine for other in others.all()):
+        if any(is_same_name(self.display_name, other.display_name) for other in others.all()):
             raise ValidationError({"label": _("Another server is shown under this name already.")})
 
     @property
@@ -253,6 +271,11 @@ class ServerPolicy(models.Model):
     def allows_urls(self) -> bool:
         """Whether the server may ask a person to open an address."""
         return self.policy in (self.Policy.URL, self.Policy.URL_AND_FORM)
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds on the forms that the server may show."""
+        return limits(wide=self.wide_limits)
 
     def _allowed_lines(self) -> list[str]:
         return [line.strip() for line in self.allowed_domains.splitlines() if line.strip()]
@@ -284,7 +307,10 @@ class ServerPolicy(models.Model):
         """
         try:
             url = parse_elicitation_url(
-                text, allow_loopback_http=self.allow_loopback_http, site_host=site_host
+                text,
+                allow_loopback_http=self.allow_loopback_http,
+                site_host=site_host,
+                registrable_domain=registrable_domain,
             )
         except URLRefusal as refusal:
             # Its frames have the address, and error reports have the variables of frames.
@@ -313,12 +339,8 @@ def _allowed_host(line: str) -> str | None:
         return None
     if name == line:
         return url.host
-    # Below a number there is nothing, and below `com` there is everything.
+    # A wildcard needs a name with at least two labels.
     return None if "ip_address" in url.warnings or "." not in url.host else f".{url.host}"
-
-
-def _looks_like(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).casefold().strip()
 
 
 class DatabaseNow(Now):
@@ -494,7 +516,9 @@ class Elicitation(models.Model):
     url_host = models.CharField(_("host of the address"), max_length=255, blank=True)
     # MCP 2025-11-25's `elicitationId`, by which a server says that the person has finished.
     url_id = models.CharField(max_length=MAX_NAME_CHARS, blank=True, editable=False)
+    # With what the schema was parsed when it was asked: the policy may change in the meantime.
     allow_confirmation = models.BooleanField(default=False, editable=False)
+    wide_limits = models.BooleanField(default=False, editable=False)
     fingerprint = models.CharField(_("fingerprint"), max_length=64)
     respondent = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -574,7 +598,9 @@ class Elicitation(models.Model):
     def schema(self) -> FormSchema:
         """What was asked, parsed again from the stored text."""
         return parse_requested_schema(
-            self.requested_schema, allow_confirmation=self.allow_confirmation
+            self.requested_schema,
+            allow_confirmation=self.allow_confirmation,
+            limits=limits(wide=self.wide_limits),
         )
 
     @property

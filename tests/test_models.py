@@ -70,7 +70,9 @@ def test_one_server_has_one_policy() -> None:
     assert "server" in refused.value.message_dict
 
 
-@pytest.mark.parametrize("label", ["SHOP", "ｓｈｏｐ", " shop", "The Shop"])
+@pytest.mark.parametrize(
+    "label", ["SHOP", "ｓｈｏｐ", " shop", "The Shop", "the sh\u043ep", "\u0405HOP"]
+)
 def test_two_servers_do_not_look_the_same_to_people(label: str) -> None:
     valid(server="shop")
     valid(server="other", label="the shop")
@@ -87,7 +89,7 @@ def test_a_policy_can_be_saved_again() -> None:
     assert ServerPolicy.objects.get().policy == "none"
 
 
-@pytest.mark.parametrize("label", ["a\nb", "a\u200bb", "a\u202eb", "a\x07", "x" * 65])
+@pytest.mark.parametrize("label", ["a\nb", "a\u200bb", "a\u202eb", "a\x07", "a\u3164b", "x" * 65])
 def test_a_label_is_one_visible_line(label: str) -> None:
     with pytest.raises(ValidationError) as refused:
         valid(server="shop", label=label)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from rest_framework import serializers
 
-from ..core import MAX_FORM_ANSWER_CHARS, MAX_FORM_PROPERTIES
+from ..core import MAX_FORM_ANSWER_CHARS, WIDE_LIMITS
 from ..models import MAX_NAME_CHARS, Elicitation
 from .serializers import ElicitationDetailSerializer, ElicitationSerializer
 
@@ -88,7 +88,7 @@ def _sent(name: str, value: dict[str, Any]) -> dict[str, Any]:
             name: {
                 "type": "object",
                 "additionalProperties": value,
-                "maxProperties": MAX_FORM_PROPERTIES,
+                "maxProperties": WIDE_LIMITS.properties,
             },
             "fingerprint": FINGERPRINT,
         },

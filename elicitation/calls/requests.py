@@ -88,6 +88,7 @@ def read_questions(
             # An address is accepted or declined, whatever the policy says of confirmations.
             allow_confirmation=policy.allow_confirmation
             or isinstance(elicitation, URLElicitation),
+            wide_limits=policy.wide_limits,
             number=number,
             fingerprint=fingerprint,
         )
@@ -127,7 +128,9 @@ def _read(
     except TooLargeError:
         raise SchemaRefusal("its requested schema is too large, or is not JSON") from None
     # Read from the text that is stored: what is asked now can be read again later.
-    schema = parse_requested_schema(text, allow_confirmation=policy.allow_confirmation)
+    schema = parse_requested_schema(
+        text, allow_confirmation=policy.allow_confirmation, limits=policy.limits
+    )
     elicitation = FormElicitation(
         server_name=server,
         tool_name=tool,

@@ -6,7 +6,8 @@ Standard library only. It reads no settings and no clock but for the expiry of a
 """
 
 from .answers import FORM_ANSWER_TTL, FormAnswer, FormAnswerAction, StoredFormAnswer
-from .credentials import looks_like_a_credential, names_a_credential
+from .characters import names_a_credential
+from .credentials import looks_like_a_credential
 from .elicitation import (
     MAX_FORM_KEY_CHARS,
     NO_PROPERTIES_JSON,
@@ -43,6 +44,7 @@ from .text import (
     MAX_FORM_SCHEMA_CHARS,
     MAX_FORM_TEXT_CHARS,
     MAX_FORM_TITLE_CHARS,
+    WIDE_LIMITS,
     Limits,
     number_text,
 )
@@ -72,6 +74,7 @@ __all__ = [
     "NO",
     "NO_PROPERTIES_JSON",
     "URL_WARNINGS",
+    "WIDE_LIMITS",
     "YES",
     "Accept",
     "AnswerRefusal",

@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Self
 
+from .characters import trim
 from .errors import AnswerRefusal
-from .text import MAX_FORM_ANSWER_CHARS, trim
+from .text import MAX_FORM_ANSWER_CHARS
 
 # How long an answer may wait for the retry that sends it; after that the person is asked
 # again, since they may no longer mean it.

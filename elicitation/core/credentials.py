@@ -1,64 +1,16 @@
-"""Credentials: a form neither asks for one nor sends one.
+"""Answers that look like a credential: a form does not send them.
 
 MCP 2026-07-28, client/elicitation: servers MUST NOT use form mode to request sensitive
 information. A form's answer travels through the host and, often, an AI model's context.
-Two checks: what a property is *called*, and what an answer *looks like*.
+What a property may not be *called* is in `characters.names_a_credential`.
 """
 
 import base64
 import json
 import re
-from itertools import pairwise
 from typing import Final
 
-from .text import see_through
-
-_WORDS: Final = frozenset(
-    "password passwd passphrase passcode pwd secret token apikey credential credentials "
-    "pin otp totp mfa 2fa cvv cvc ssn".split()
-)
-_PAIRS: Final = frozenset(
-    {
-        ("api", "key"),
-        ("access", "key"),
-        ("private", "key"),
-        ("secret", "key"),
-        ("card", "number"),
-        ("security", "code"),
-        ("verification", "code"),
-        ("one", "time"),
-        # Capitals after a digit begin a word: 2FA is read as these two.
-        ("2", "fa"),
-    }
-)
-
-
-def _words(text: str) -> list[str]:
-    """The words of `text` in lower case, split at all but letters and digits and where
-    camelCase goes from lower to upper."""
-    marked: list[str] = []
-    after_lower = False
-    for char in text:
-        if not char.isalnum():
-            marked.append(" ")
-            after_lower = False
-            continue
-        if after_lower and char.isupper():
-            marked.append(" ")
-        marked.append(char)
-        after_lower = char.islower() or "0" <= char <= "9"
-    return "".join(marked).lower().split()
-
-
-def names_a_credential(text: str) -> bool:
-    """Whether a name or title reads as asking for a credential.
-
-    Whole words count, so `userPin` is one and `spinner` is not. Look-alike and invisible
-    characters are seen through first.
-    """
-    words = _words(see_through(text))
-    return not _WORDS.isdisjoint(words) or not _PAIRS.isdisjoint(pairwise(words))
-
+from .characters import see_through
 
 # Each form starts with its issuer's own mark and ends in one run of a single character
 # class: a failed attempt gives up within that run, so the search takes linear time.

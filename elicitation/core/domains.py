@@ -8,13 +8,13 @@ else (full-width letters, other dots, escapes) is refused and not turned.
 
 import re
 import unicodedata
-from collections.abc import Set
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
+from .characters import at_a_glance, is_blank, is_lookalike, mixes_scripts
 from .errors import URLRefusal
-from .text import is_blank
 
 _LABEL_CHARS: Final = 63
 _NAME_CHARS: Final = 253
@@ -145,184 +145,14 @@ def _keeps_its_direction(label: str) -> bool:
     return classes[0] == "L" and _IN_LEFT_TO_RIGHT.issuperset(classes) and last in ("L", "EN")
 
 
-# --- What a name looks like ------------------------------------------------------------------
-
-_WRITTEN_TOGETHER: Final = (
-    frozenset({"CJK", "HIRAGANA", "KATAKANA"}),
-    frozenset({"CJK", "BOPOMOFO"}),
-    frozenset({"CJK", "HANGUL"}),
-)
-# UAX #31, table 5: the scripts in everyday use. Letters of the others are known to few readers.
-_EVERYDAY_SCRIPTS: Final = frozenset(
-    "LATIN GREEK CYRILLIC ARMENIAN GEORGIAN HEBREW ARABIC THAANA DEVANAGARI BENGALI GURMUKHI "
-    "GUJARATI ORIYA TAMIL TELUGU KANNADA MALAYALAM SINHALA THAI LAO TIBETAN MYANMAR KHMER "
-    "ETHIOPIC HANGUL HIRAGANA KATAKANA BOPOMOFO CJK".split()
-)
-# Python has no table of scripts, but a letter's name begins with its script, save for these.
-_SCRIPT_BY_WORD: Final = {"IDEOGRAPHIC": "CJK", "EXTENDED": "ARABIC"}
+#: Finds the end of a host name that somebody registered: it takes and returns a name in ASCII,
+#: small letters and `xn--` labels, and returns None where that is not known. It is the Public
+#: Suffix List that can tell.
+RegistrableDomain: TypeAlias = Callable[[str], str | None]
 
 
-def _scripts(label: str) -> frozenset[str]:
-    found = set()
-    for char in label:
-        if char == _MIDDLE_DOT or (char.isascii() and not char.isalpha()):
-            continue
-        word = re.split("[ -]", _name(char), maxsplit=1)[0]
-        if word != "COMBINING":
-            found.add(_SCRIPT_BY_WORD.get(word, word))
-    return frozenset(found)
-
-
-def _is_a_mixture(scripts: Set[str]) -> bool:
-    return len(scripts) > 1 and not any(scripts <= system for system in _WRITTEN_TOGETHER)
-
-
-# Characters that most typefaces draw as a plain letter. Not complete: no table is.
-_DRAWN_AS: Final = {
-    "a": "аαɑ",
-    "b": "ьʙꞵ",
-    "c": "сϲ",
-    "d": "ԁժ",
-    "e": "еҽ",
-    "g": "ԍɡɢց",
-    "h": "һհ",
-    "i": "іɩıɪι",
-    "j": "јϳȷյ",
-    "k": "кκ",
-    "l": "ӏʟ\u0627\u06f1\u0661",
-    "m": "м",
-    "n": "пηոɴ",
-    "o": "оοօσ\u0660\u06f0\u0966\u09e6\u0a66\u0ae6\u0ce6\u0e50\u0ed0\u1040\u3007",
-    "p": "рρ",
-    "q": "ԛզ",
-    "r": "гʀ",
-    "s": "ѕ",
-    "t": "тτ",
-    "u": "υսц",
-    "v": "νѵ",
-    "w": "ѡԝωա",
-    "x": "хχ",
-    "y": "уγʏү",
-}
-# Told apart by those who know them, and by nobody at a glance.
-_LIKE_AT_A_GLANCE: Final = {
-    "b": "вƀ",
-    "d": "đ",
-    "h": "нħ",
-    "l": "łi1",
-    "o": "øө0",
-    "t": "ŧ",
-}
-_TAKEN_FOR: Final = {ord(c): letter for letter, chars in _DRAWN_AS.items() for c in chars}
-_TAKEN_FOR_AT_A_GLANCE: Final = {
-    ord(c): letter for letter, chars in _LIKE_AT_A_GLANCE.items() for c in chars
-}
-_PAIRS_TAKEN_FOR: Final = (("rn", "m"), ("vv", "w"), ("cl", "d"))
-
-
-def _is_a_lookalike(label: str) -> bool:
-    """Whether readers may take a label with other letters for a plain one, or cannot tell."""
-    return not label.isascii() and (
-        label.translate(_TAKEN_FOR).isascii() or not _scripts(label) <= _EVERYDAY_SCRIPTS
-    )
-
-
-def _skeleton(text: str) -> str:
-    """Equal for two texts that look alike at a glance: accents do not count."""
-    decomposed = unicodedata.normalize("NFD", text)
-    text = "".join(char for char in decomposed if unicodedata.category(char) != "Mn")
-    text = text.translate(_TAKEN_FOR).translate(_TAKEN_FOR_AT_A_GLANCE)
-    for pair, single in _PAIRS_TAKEN_FOR:
-        text = text.replace(pair, single)
-    return text
-
-
-def _words(name: str) -> list[str]:
-    return [_skeleton(word) for word in re.split("[.-]", name)]
-
-
-# --- Whose a name is -------------------------------------------------------------------------
-
-# Only what is certain stands here; see `Domain.registrable`. Registries that give out names
-# directly below their own, in which nothing but the words below is ever a level of its own.
-_DIRECT: Final = frozenset(
-    "com net org info biz dev app page cloud site online store tech xyz shop blog digital "
-    "software systems solutions services agency company group team work tools zone space world "
-    "live news email network media studio design academy finance bank health "
-    "ai at be ca cc ch co cz de dk es eu fi fr gr ie io li lu me nl pt ro si sk tv".split()
-)
-_NEVER_REGISTERED_IN_COUNTRIES: Final = frozenset(
-    "com net org gov edu mil int info biz name pro web firm arts rec store www nom nome nic "
-    "asso gouv gob prd publ priv its off aland "
-    # France's professions
-    "aeroport avocat avoues cci chambagri chirurgiens-dentistes experts-comptables "
-    "geometre-expert greta huissier-justice medecin notaires pharmacien port veterinaire".split()
-)
-# Registries that give out names below words of their own.
-_BELOW: Final = {
-    "ar": "com net org",
-    "au": "com net org asn id",
-    "br": "com net org",
-    "cn": "com net org",
-    "co": "com net nom",
-    "es": "com org nom",
-    "hk": "com net org idv",
-    "id": "co or web",
-    "il": "co org net",
-    "in": "co net org firm gen ind",
-    "jp": "co or ne ac ad ed go gr lg",
-    "ke": "co or ne",
-    "kr": "co or ne re pe",
-    "mx": "com net org",
-    "my": "com net org",
-    "ng": "com org",
-    "nz": "co net org ac geek gen govt iwi kiwi maori school",
-    "pe": "com net org",
-    "ph": "com net org",
-    "pk": "com net org",
-    "pl": "com net org",
-    "sa": "com net org",
-    "sg": "com net org",
-    "th": "co in or",
-    "tr": "com net org",
-    "tw": "com net org idv",
-    "ua": "com net org",
-    "uk": "co org me ltd plc net ac gov",
-    "vn": "com net org",
-    "za": "co net org",
-}
-# Names of a company below which strangers have theirs, at one level ...
-_SHARED: Final = frozenset(
-    "github.io gitlab.io pages.dev workers.dev web.app firebaseapp.com vercel.app netlify.app "
-    "herokuapp.com onrender.com fly.dev deno.dev cloudfront.net blogspot.com ngrok.app ngrok.dev "
-    "ngrok-free.app ngrok-free.dev trycloudflare.com glitch.me webflow.io framer.app lovable.app "
-    "streamlit.app hf.space wordpress.com weebly.com wixsite.com myshopify.com duckdns.org "
-    "r2.dev sharepoint.com atlassian.net zendesk.com okta.com onmicrosoft.com readthedocs.io "
-    "bubbleapps.io gitbook.io uk.com us.com eu.com de.com br.com cn.com co.com gb.net "
-    "uk.net".split()
-)
-# ... and at several, or at one that differs: no part of such a host is certain to be somebody's.
-_SHARED_AT_ANY_LEVEL: Final = frozenset(
-    "amazonaws.com amazoncognito.com appspot.com auth0.com azure.com azurecontainer.io "
-    "azurefd.net azurewebsites.net backblazeb2.com cloudapp.net digitaloceanspaces.com "
-    "fastly.net googleapis.com googleusercontent.com linodeobjects.com ngrok.io nip.io "
-    "oraclecloud.com railway.app repl.co replit.app run.app sslip.io windows.net".split()
-)
-
-
-def _registrable_labels(labels: tuple[str, ...]) -> int:
-    """How many of the last labels of an ASCII name were registered as one; 0: not certain."""
-    if len(labels) < 2:
-        return 0
-    second, top = labels[-2:]
-    if second in _BELOW.get(top, "").split() or f"{second}.{top}" in _SHARED:
-        return 3 if len(labels) > 2 else 0
-    if top not in _DIRECT or f"{second}.{top}" in _SHARED_AT_ANY_LEVEL:
-        return 0
-    is_a_country = len(top) == 2
-    if is_a_country and (len(second) < 3 or second in _NEVER_REGISTERED_IN_COUNTRIES):
-        return 0
-    return 2
+def _glanced(name: str) -> list[str]:
+    return [at_a_glance(word) for word in re.split("[.-]", name)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,36 +177,27 @@ class Domain:
     def mixes_scripts(self) -> bool:
         """Whether one label has letters of scripts that are not written together, or two
         labels have, Latin aside: most names end in it."""
-        scripts = [_scripts(label) for label in self.labels]
-        return any(map(_is_a_mixture, scripts)) or _is_a_mixture(
-            frozenset[str]().union(*scripts) - {"LATIN"}
-        )
+        return mixes_scripts(self.labels, latin_stands_apart=True)
 
     def has_lookalikes(self) -> bool:
         """Whether a label can be read as one of plain letters, or is in letters that few know."""
-        return any(map(_is_a_lookalike, self.labels))
+        return any(map(is_lookalike, self.labels))
 
-    def registrable(self) -> str | None:
-        """The part that somebody registered, in Unicode; None where that is not certain.
-
-        The Public Suffix List would be the table to ask, and a copy of it ages. So the tables
-        here hold only registries whose rules are plain, and an unknown one gives None. The
-        part is never longer than what its owner registered: nobody can make a name stand out
-        that is not theirs, save that of a hosting company that is not listed above.
-        """
-        count = _registrable_labels(tuple(map(_as_ascii, self.labels)))
-        return ".".join(self.labels[-count:]) if count else None
+    def registrable(self, registrable_domain: RegistrableDomain) -> str | None:
+        """The end of the name that somebody registered, in Unicode; None where it is not known."""
+        found = registrable_domain(self.ascii)
+        return None if found is None else ".".join(self.labels[-found.count(".") - 1 :])
 
     def belongs_to(self, name: str) -> bool:
         return f".{self.unicode}".endswith(f".{name}")
 
-    def imitates(self, site: "Domain") -> bool:
+    def imitates(self, site: "Domain", registrable_domain: RegistrableDomain) -> bool:
         """Whether the name, not being the site's own, has the site's name in it, or one that
         looks like it."""
-        own = site.registrable() or site.unicode
+        own = site.registrable(registrable_domain) or site.unicode
         if self.belongs_to(own):
             return False
-        wanted, words = _words(own), _words(self.unicode)
+        wanted, words = _glanced(own), _glanced(self.unicode)
         if "." not in own:
             # `web` or `localhost` in a longer name says nothing.
             return words == wanted

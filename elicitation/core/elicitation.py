@@ -11,10 +11,11 @@ from typing import Any, Final, Protocol, TypeAlias
 from uuid import UUID
 
 from .answers import FormAnswerAction, StoredFormAnswer
+from .characters import is_clean, scrub
 from .errors import AnswerRefusal, ElicitationError, SchemaRefusal
 from .kinds import Value
 from .schema import FormSchema, parse_requested_schema
-from .text import MAX_FORM_TEXT_CHARS, is_clean, scrub
+from .text import MAX_FORM_TEXT_CHARS
 from .url import ElicitationURL
 
 logger = logging.getLogger("elicitation")

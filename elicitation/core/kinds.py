@@ -14,22 +14,25 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from .answers import FormAnswer
-from .credentials import names_a_credential
+from .characters import (
+    is_blank,
+    is_clean,
+    is_clean_answer,
+    look_alike,
+    names_a_credential,
+    see_through,
+    trim,
+)
 from .errors import AnswerRefusal, CredentialRefusal, OutOfProfileRefusal
 from .text import (
+    FORMAT_LENGTHS,
     FORMATS,
     MAX_FORM_ANSWER_CHARS,
     Limits,
     NotANumberError,
-    is_blank,
-    is_clean,
-    is_clean_answer,
-    look,
     number_text,
     parse_number,
     parse_whole_number,
-    see_through,
-    trim,
 )
 
 # A value of ElicitResult.content in MCP 2026-07-28.
@@ -41,6 +44,10 @@ NO: Final = "No"
 
 _INT64: Final = range(-(2**63), 2**63)
 _MAX_DOUBLE: Final = sys.float_info.max
+_INT64_ENDS: Final = (Fraction(_INT64[0]), Fraction(_INT64[-1]))
+_DOUBLE_ENDS: Final = (Fraction(-_MAX_DOUBLE), Fraction(_MAX_DOUBLE))
+# How many multiples are tried at each end when an answer within all bounds is looked for.
+_TRIED: Final = 100
 
 
 # --- What a property's keywords may be -------------------------------------------------------
@@ -408,8 +415,17 @@ def _same(left: object, right: object) -> bool:
 _SOURCES: Final = ("enum", "oneOf", "anyOf", "const")
 
 
-def _options_from(definition: Definition) -> tuple[tuple[Scalar, ...], tuple[str, ...]]:
-    """The values and labels of a closed list, index-aligned. Raises OutOfProfileRefusal."""
+def _scalar_key(value: object) -> tuple[str, object] | None:
+    """Equal for two values that are the same JSON scalar; None for what is no scalar."""
+    kinds = ("string", "boolean", "number")
+    return next(((kind, value) for kind in kinds if _is_of_type(value, kind)), None)
+
+
+def _options_from(definition: Definition) -> dict[str, tuple[Any, ...]]:
+    """The fields `values`, `labels` and `descriptions` of a closed list, index-aligned.
+
+    Raises OutOfProfileRefusal.
+    """
     source = _source(definition)
     members = [definition.get("const")] if source == "const" else definition.get(source)
     limit = definition.limits.enum_members
@@ -419,17 +435,24 @@ def _options_from(definition: Definition) -> tuple[tuple[Scalar, ...], tuple[str
         raise definition.refusal(
             f"{source} has {len(members)} members; at most {limit} are accepted"
         )
+    descriptions = [""] * len(members)
     if source == "enum":
         members, titles = _enum_and_names(definition, members)
+        descriptions = descriptions[: len(members)]
     elif source == "const":
         titles = [None]
     else:
+        descriptions = _descriptions(definition, source, members)
         members, titles = _constants_and_titles(definition, source, members)
     values = _typed(definition, source, members)
     if source == "oneOf" and len(set(values)) < len(values):
         # oneOf means exactly one: a value given twice would never be valid.
         raise definition.refusal("two options have the same value")
-    return values, _labels(definition, source, values, titles)
+    return {
+        "values": values,
+        "labels": _labels(definition, source, values, titles),
+        "descriptions": tuple(descriptions),
+    }
 
 
 def _source(definition: Definition) -> str:
@@ -440,9 +463,26 @@ def _source(definition: Definition) -> str:
         members = definition.get("enum")
         if len(members) == 1 and _same(members[0], definition.get("const")):
             return "enum"
+    if sources in (["enum", "oneOf"], ["enum", "anyOf"]) and _lists_the_same(
+        definition, sources[1]
+    ):
+        # The titles are in the second one.
+        return sources[1]
     if len(sources) != 1:
         raise definition.refusal("it lists its options in more than one way")
     return sources[0]
+
+
+def _lists_the_same(definition: Definition, source: str) -> bool:
+    """Whether `enum` lists just the values of `oneOf` or `anyOf`."""
+    members, options = definition.get("enum"), definition.get(source)
+    if definition.nullable or definition.type is None:
+        members = [member for member in members if member is not None]
+    if max(len(members), len(options)) > definition.limits.enum_members:
+        return False
+    constants = [option.get("const") if type(option) is dict else None for option in options]
+    values = {_scalar_key(member) for member in members}
+    return None not in values and values == {_scalar_key(constant) for constant in constants}
 
 
 def _enum_and_names(definition: Definition, members: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -478,6 +518,18 @@ def _constants_and_titles(
     return [o["const"] for o in options], [o.get("title") for o in options]
 
 
+def _descriptions(definition: Definition, source: str, options: list[Any]) -> list[str]:
+    """JSON Schema's annotation `description` of each option; `""` where nobody could read it."""
+    name, limit = definition.name, definition.limits.text_chars
+    found = []
+    for option in options:
+        text = option.get("description") if type(option) is dict else None
+        if text is not None:
+            _checked_text(name, f"the description of an option in {source}", text, limit)
+        found.append("" if text is None or is_blank(text) else text)
+    return found
+
+
 def _typed(definition: Definition, source: str, members: list[Any]) -> tuple[Scalar, ...]:
     """`members`, where each has the declared type, or else all of them have one type."""
     declared = definition.type
@@ -500,7 +552,7 @@ def _labels(
         labels.append(_checked_text(name, "the label of an option", label, limit))
     if any(map(is_blank, labels)):
         raise definition.refusal("the label of an option is blank")
-    if len(set(map(look, labels))) < len(labels):
+    if look_alike(labels):
         raise definition.refusal("two options look the same")
     return tuple(labels)
 
@@ -530,13 +582,15 @@ def _refuse_options_out_of_bounds(definition: Definition, values: Sequence[Scala
 class Choice(Property):
     """Exactly one of a closed list: `enum`, `const`, or `oneOf`/`anyOf` of constants.
 
-    `values` are what the server gets, `labels` what people see and answer with.
+    `values` are what the server gets, `labels` what people see and answer with. `descriptions`
+    are what the server says about each option, `""` where it says nothing.
     """
 
     kind_name: ClassVar[str] = "choice"
 
     values: tuple[Scalar, ...]
     labels: tuple[str, ...]
+    descriptions: tuple[str, ...]
 
     @classmethod
     def recognises(cls, definition: Definition) -> bool:
@@ -544,15 +598,15 @@ class Choice(Property):
 
     @classmethod
     def fields_from(cls, definition: Definition) -> dict[str, Any]:
-        values, labels = _options_from(definition)
-        _refuse_options_out_of_bounds(definition, values)
-        return {"values": values, "labels": labels}
+        fields = _options_from(definition)
+        _refuse_options_out_of_bounds(definition, fields["values"])
+        return fields
 
     def options(self) -> list[dict[str, Any]]:
-        return _options(self.values, self.labels)
+        return _options(self)
 
     def canonical_fields(self) -> list[Any]:
-        return [self.values, self.labels]
+        return [self.values, self.labels, self.descriptions]
 
     def value_from(self, answer: FormAnswer) -> Scalar:
         if len(answer.selected) != 1:
@@ -569,18 +623,21 @@ class Choice(Property):
         raise self.refusal("not_offered")
 
 
-def _options(values: Sequence[Scalar], labels: Sequence[str]) -> list[dict[str, Any]]:
-    return [
-        {"label": label, "description": "" if (text := _value_text(value)) == label else text}
-        for value, label in zip(values, labels, strict=True)
-    ]
+def _options(asked: "Choice | MultiChoice") -> list[dict[str, Any]]:
+    """Each option with its value, where the label does not say it, and its description."""
+    options = []
+    for value, label, said in zip(asked.values, asked.labels, asked.descriptions, strict=True):
+        text = _value_text(value)
+        parts = ([] if text == label else [text]) + ([said] if said else [])
+        options.append({"label": label, "description": ": ".join(parts)})
+    return options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultiChoice(Property):
     """Any number of a closed list of strings, within bounds: an `array` whose `items` are one.
 
-    A `min_items` of None is no bound.
+    A `min_items` of None is no bound. `descriptions` as in `Choice`.
     """
 
     kind_name: ClassVar[str] = "multi_choice"
@@ -588,6 +645,7 @@ class MultiChoice(Property):
 
     values: tuple[str, ...]
     labels: tuple[str, ...]
+    descriptions: tuple[str, ...]
     min_items: int | None
     max_items: int | None
 
@@ -612,14 +670,14 @@ class MultiChoice(Property):
         return {**fields, "min_items": low, "max_items": high}
 
     def options(self) -> list[dict[str, Any]]:
-        return _options(self.values, self.labels)
+        return _options(self)
 
     def bounds_text(self) -> str:
         counted = _counted(self.min_items, self.max_items)
         return f"choose {counted}" if counted else ""
 
     def canonical_fields(self) -> list[Any]:
-        return [self.values, self.labels, self.min_items, self.max_items]
+        return [self.values, self.labels, self.descriptions, self.min_items, self.max_items]
 
     def value_from(self, answer: FormAnswer) -> list[str]:
         value_of = dict(zip(self.labels, self.values, strict=True))
@@ -714,12 +772,14 @@ class Text(Property):
     @classmethod
     def fields_from(cls, definition: Definition) -> dict[str, Any]:
         low, high = definition.count("minLength") or None, definition.count("maxLength")
+        form = definition.text("format", definition.limits.title_chars)
         # A blank text is no answer, so the shortest one has one character.
-        longest = MAX_FORM_ANSWER_CHARS if high is None else min(high, MAX_FORM_ANSWER_CHARS)
-        if (low or 1) > longest:
-            raise definition.refusal("no text is within minLength and maxLength")
+        shortest, longest = FORMAT_LENGTHS.get(form or "", (1, None))
+        bounds = (high, longest, MAX_FORM_ANSWER_CHARS)
+        if max(low or 1, shortest) > min(bound for bound in bounds if bound is not None):
+            raise definition.refusal("no text is within minLength, maxLength and format")
         return {
-            "format": definition.text("format", definition.limits.title_chars),
+            "format": form,
             "min_length": low,
             "max_length": high,
         }
@@ -800,16 +860,49 @@ class Number(Property):
 
     @classmethod
     def fields_from(cls, definition: Definition) -> dict[str, Any]:
-        bounds = {
+        fields = {
+            "whole": definition.type == "integer",
             "minimum": definition.get("minimum"),
             "maximum": definition.get("maximum"),
             "exclusive_minimum": definition.get("exclusiveMinimum"),
             "exclusive_maximum": definition.get("exclusiveMaximum"),
             "multiple_of": definition.get("multipleOf"),
         }
-        if not _has_a_number(**bounds):
+        ruler = cls(name=definition.name, title=None, description=None, required=False, **fields)
+        if not ruler.takes_any_number():
             raise definition.refusal("no number is within its bounds")
-        return {"whole": definition.type == "integer", **bounds}
+        return fields
+
+    def takes_any_number(self) -> bool:
+        """Whether at least one number is within the bounds.
+
+        Where thousands of multiples of `multiple_of` are between the bounds, it is taken for
+        granted that one of them is.
+        """
+        lowest, highest = _INT64_ENDS if self.whole else _DOUBLE_ENDS
+        lows = [_exact(b) for b in (self.minimum, self.exclusive_minimum) if b is not None]
+        highs = [_exact(b) for b in (self.maximum, self.exclusive_maximum) if b is not None]
+        low, high = max([*lows, lowest]), min([*highs, highest])
+        if self.multiple_of is None:
+            return any(map(self._takes, _smallest_from(low, self.whole)))
+        step = _exact(self.multiple_of)
+        if self.whole:
+            # 3 is the smallest whole multiple of 1.5, that is 3/2.
+            step = Fraction(step.numerator)
+        first, last = math.ceil(low / step), math.floor(high / step)
+        tried = {*range(first, first + _TRIED), *range(last - _TRIED + 1, last + 1), 0}
+        within = [factor * step for factor in tried if first <= factor <= last]
+        values = map(int, within) if self.whole else map(float, within)
+        return any(map(self._takes, values)) or last - first >= 2 * _TRIED
+
+    def _takes(self, value: int | float) -> bool:
+        if (value not in _INT64) if self.whole else math.isinf(value):
+            return False
+        try:
+            self.check(value)
+        except AnswerRefusal:
+            return False
+        return True
 
     def bounds_text(self) -> str:
         text = "a whole number" if self.whole else "a number"
@@ -906,32 +999,13 @@ def _is_multiple(value: int | float, step: int | float) -> bool:
     return by_doubles and (_exact(value) / _exact(step)).denominator == 1
 
 
-def _has_a_number(
-    *,
-    minimum: int | float | None,
-    maximum: int | float | None,
-    exclusive_minimum: int | float | None,
-    exclusive_maximum: int | float | None,
-    multiple_of: int | float | None,
-) -> bool:
-    """Whether the bounds leave any number at all."""
-    lows = [(_exact(minimum), False)] if minimum is not None else []
-    if exclusive_minimum is not None:
-        lows.append((_exact(exclusive_minimum), True))
-    highs = [(_exact(maximum), True)] if maximum is not None else []
-    if exclusive_maximum is not None:
-        highs.append((_exact(exclusive_maximum), False))
-    if not lows or not highs:
-        return True
-    low, low_is_open = max(lows)
-    high, high_is_closed = min(highs)
-    if multiple_of is None:
-        return low < high or (low == high and high_is_closed and not low_is_open)
-    step = _exact(multiple_of)
-    first = math.ceil(low / step) * step
-    if low_is_open and first == low:
-        first += step
-    return first < high or (first == high and high_is_closed)
+def _smallest_from(low: Fraction, whole: bool) -> tuple[int | float, ...]:
+    """The numbers of which one is the smallest that is not below, or above, `low`."""
+    if whole:
+        return math.ceil(low), math.ceil(low) + 1
+    nearest = float(low)
+    above = math.nextafter(nearest, math.inf)
+    return nearest, above, math.nextafter(above, math.inf)
 
 
 # The first that recognises a property has it: a list of options comes before its type.

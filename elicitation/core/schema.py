@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from .answers import FormAnswer
+from .characters import is_blank, is_invisible, scrub
 from .credentials import looks_like_a_credential
 from .errors import AnswerRefusal, ElicitationRefusal, OutOfProfileRefusal, SchemaRefusal
 from .kinds import Definition, Property, Value, parse_property
-from .text import DEFAULT_LIMITS, MAX_FORM_PROPERTY_NAME_CHARS, Limits, scrub
+from .text import DEFAULT_LIMITS, MAX_FORM_PROPERTY_NAME_CHARS, Limits
 
 _HEADER_CHARS: Final = 16
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
@@ -205,6 +206,8 @@ def parse_requested_schema(
         if schema.get(key) is not None:
             raise SchemaRefusal(f"the requested schema has {key}, which is not supported")
     properties = schema.get("properties")
+    if properties is None:
+        properties = {}
     if type(properties) is not dict or (not properties and not allow_confirmation):
         raise SchemaRefusal("the requested schema has no properties")
     if len(properties) > limits.properties:
@@ -223,14 +226,22 @@ def parse_requested_schema(
 
 
 def _parse_property(name: str, definition: object, required: bool, limits: Limits) -> Property:
-    if len(name) > limits.property_name_chars or not _NAME.fullmatch(name):
+    if len(name) > limits.property_name_chars or not _is_name(name, limits):
+        ascii_only = "letters, digits, '_', '-' or '.'"
+        allowed = ascii_only if limits.ascii_names else "printable characters"
         raise OutOfProfileRefusal(
             scrub(name[: limits.property_name_chars]),
-            f"a name has 1 to {limits.property_name_chars} letters, digits, '_', '-' or '.'",
+            f"a name has 1 to {limits.property_name_chars} {allowed}",
         )
     if type(definition) is not dict:
         raise OutOfProfileRefusal(name, "its definition is not an object")
     return parse_property(Definition(name, definition, limits), required=required)
+
+
+def _is_name(name: str, limits: Limits) -> bool:
+    if limits.ascii_names:
+        return _NAME.fullmatch(name) is not None
+    return name.isprintable() and not is_blank(name) and not any(map(is_invisible, name))
 
 
 def _required(names: object) -> frozenset[str]:

@@ -1,11 +1,10 @@
-"""Text: what may stand in it, what it looks like, and the formats it can have.
+"""The limits on what a server asks, numbers as text, and the formats of text.
 
-Everything a server writes is hostile until checked here. Lengths count code points.
+Lengths count code points.
 """
 
 import ipaddress
 import re
-import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -40,65 +39,14 @@ class Limits:
     text_chars: int = MAX_FORM_TEXT_CHARS
     schema_chars: int = MAX_FORM_SCHEMA_CHARS
     number_chars: int = MAX_FORM_NUMBER_CHARS
+    # Names have letters, digits, `_`, `-` and `.` of ASCII alone; else any printable characters.
+    ascii_names: bool = True
 
 
+#: What every server may ask.
 DEFAULT_LIMITS: Final = Limits()
-
-# Unicode's White_Space property. str.strip() alone also takes U+001C to U+001F.
-_WHITE_SPACE: Final = (
-    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008"
-    "\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
-)
-_UNSAFE_TEXT: Final = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff"
-_UNSAFE: Final = re.compile(f"[{_UNSAFE_TEXT}]")
-# U+202A to U+202E and U+2066 to U+2069 can make a text read as another one, and reach beyond
-# the element it stands in.
-_UNSAFE_OR_BIDI: Final = re.compile(f"[{_UNSAFE_TEXT}\u202a-\u202e\u2066-\u2069]")
-# Drawn as nothing or as a blank, yet not of the category Cf: Unicode's
-# Default_Ignorable_Code_Point, the Braille blank and the object replacement character.
-_IGNORABLE: Final = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0"
-    "\ufff0-\ufff8\ufffc\U000e0000-\U000e0fff]"
-)
-
-
-def trim(text: str) -> str:
-    """`text` without Unicode white space at its ends."""
-    return text.strip(_WHITE_SPACE)
-
-
-def is_clean(text: str) -> bool:
-    """Whether a server's text has no control characters (tab and line breaks aside), no lone
-    surrogates and no bidirectional controls that embed or override."""
-    return not _UNSAFE_OR_BIDI.search(text)
-
-
-def is_clean_answer(text: str) -> bool:
-    """As `is_clean`, but people may write bidirectional controls: they mislead nobody else."""
-    return not _UNSAFE.search(text)
-
-
-def scrub(text: str) -> str:
-    """`text` with U+FFFD for each character that `is_clean` refuses."""
-    return _UNSAFE_OR_BIDI.sub("\ufffd", text)
-
-
-def see_through(text: str) -> str:
-    """`text` with compatibility characters resolved (NFKC) and invisible ones removed."""
-    if text.isascii():
-        return text
-    text = _IGNORABLE.sub("", unicodedata.normalize("NFKC", text))
-    return "".join(c for c in text if unicodedata.category(c) != "Cf")
-
-
-def is_blank(text: str) -> bool:
-    """Whether a reader sees nothing in `text`."""
-    return not trim(see_through(text))
-
-
-def look(text: str) -> str:
-    """What `text` looks like: equal for two texts that a reader would take for the same."""
-    return " ".join(see_through(see_through(text).casefold()).split())
+#: What a server may ask with the operator's leave (spec 3, "Limits are the operator's").
+WIDE_LIMITS: Final = Limits(properties=64, enum_members=500, ascii_names=False)
 
 
 def number_text(value: int | float) -> str:
@@ -240,6 +188,11 @@ def _is_date_time(text: str) -> bool:
     # RFC 3339, section 5.6. Leap seconds are left out: common validators refuse them.
     return _is_date(text[:10]) and _TIME_AND_OFFSET.fullmatch(text, 10) is not None
 
+
+#: The shortest and the longest text of a format, in characters; None where there is no longest.
+FORMAT_LENGTHS: Final[Mapping[str, tuple[int, int | None]]] = MappingProxyType(
+    {"email": (5, 318), "uri": (3, None), "date": (10, 10), "date-time": (20, None)}
+)
 
 # The formats of MCP 2026-07-28. Each check is at least as strict as the common validators
 # of JSON Schema, so that a server does not refuse what was accepted here.

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from .domains import Domain, parse_domain
+from .domains import Domain, RegistrableDomain, parse_domain
 from .errors import URLRefusal
 
 MAX_ELICITATION_URL_CHARS: Final = 2000
@@ -178,14 +178,20 @@ def _warnings_of_place(host: Domain | _IPAddress) -> set[str]:
     return {"private_address"} if _is_private(host) else set()
 
 
-def _warnings_of_name(name: Domain, site: Domain | None) -> set[str]:
+def _warnings_of_name(
+    name: Domain, site: Domain | None, registrable_domain: RegistrableDomain
+) -> set[str]:
     holds = {
         "idn": name.is_internationalised(),
         "mixed_scripts": name.mixes_scripts(),
         "lookalike": name.has_lookalikes(),
-        "imitates": site is not None and name.imitates(site),
+        "imitates": site is not None and name.imitates(site, registrable_domain),
     }
     return {warning for warning, does_hold in holds.items() if does_hold}
+
+
+def _nobody_knows(host: str) -> None:
+    return None
 
 
 def parse_elicitation_url(
@@ -193,13 +199,15 @@ def parse_elicitation_url(
     *,
     allow_loopback_http: bool = False,
     site_host: str = "",
+    registrable_domain: RegistrableDomain = _nobody_knows,
     max_chars: int = MAX_ELICITATION_URL_CHARS,
 ) -> ElicitationURL:
     """Read the address of a URL mode elicitation. Raises Address, and nothing else.
 
     `allow_loopback_http` is an operator's decision: plain http, to this machine only.
     `site_host` is the host under which the site itself is read, as `request.get_host()` gives
-    it: without it no address is found to imitate it.
+    it: without it no address is found to imitate it. `registrable_domain` looks up which end of a
+    host (in ASCII) was registered, or None: without it no part of a host stands out.
     """
     if type(text) is not str:
         raise URLRefusal("it is not a string")
@@ -229,8 +237,9 @@ def parse_elicitation_url(
     if port == _USUAL_PORTS[scheme]:
         port = None
     if isinstance(host, Domain):
-        ascii_host, unicode_host, registrable = host.ascii, host.unicode, host.registrable()
-        of_host = _warnings_of_name(host, _site_domain(site_host))
+        ascii_host, unicode_host = host.ascii, host.unicode
+        registrable = host.registrable(registrable_domain)
+        of_host = _warnings_of_name(host, _site_domain(site_host), registrable_domain)
     else:
         ascii_host = unicode_host = str(host) if host.version == 4 else f"[{host}]"
         registrable = None

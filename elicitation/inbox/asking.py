@@ -41,6 +41,7 @@ class Question:
     requested_schema: str
     allow_confirmation: bool
     number: int
+    wide_limits: bool = False
     fingerprint: str = ""
 
     def __post_init__(self) -> None:
@@ -107,6 +108,7 @@ def ask_all(
             url_host=url.host if url else "",
             url_id=asked.url_id if isinstance(asked, URLElicitation) else "",
             allow_confirmation=question.allow_confirmation,
+            wide_limits=question.wide_limits,
             fingerprint=question.fingerprint,
             respondent_id=respondent_id,
             asked_at=now,

@@ -57,6 +57,14 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "wide_limits",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Allow forms with up to 64 questions instead of 16, lists with up to 500 options instead of 32, and names of any printable characters instead of ASCII letters and digits.",
+                        verbose_name="long forms",
+                    ),
+                ),
+                (
                     "prefill",
                     models.BooleanField(
                         default=False,
@@ -227,6 +235,7 @@ class Migration(migrations.Migration):
                 ),
                 ("url_id", models.CharField(blank=True, editable=False, max_length=200)),
                 ("allow_confirmation", models.BooleanField(default=False, editable=False)),
+                ("wide_limits", models.BooleanField(default=False, editable=False)),
                 ("fingerprint", models.CharField(max_length=64, verbose_name="fingerprint")),
                 (
                     "state",

@@ -24,7 +24,7 @@ def test_these_name_a_credential(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["pass code", "spinner", "tokenizer_choice", "keyboard", "opinion", "key", "code", "number",
-     "card", "PINcode", "card holder number", "passwords", "", "名前", "Pinnwand", "apiKeyboard"],
+     "card", "PINcode", "card holder number", "", "名前", "Pinnwand", "apiKeyboard"],
 )  # fmt: skip
 def test_these_do_not(text: str) -> None:
     assert not names_a_credential(text)

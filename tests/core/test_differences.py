@@ -591,7 +591,7 @@ def test_difference_08_confirmations_need_permission(schema: dict[str, Any]) -> 
 
 
 def test_difference_08_properties_must_be_an_object_even_so() -> None:
-    for schema in ({"type": "object"}, form() | {"properties": None}):
+    for schema in (form() | {"properties": []}, form() | {"properties": "a"}):
         with pytest.raises(SchemaRefusal):
             parse_requested_schema(schema, allow_confirmation=True)
     form_schema = parse_requested_schema(form(a={"type": "string"}), allow_confirmation=True)
@@ -680,7 +680,7 @@ def test_difference_09_bounds_that_no_answer_meets_are_refused(definition: dict[
         {"type": "number", "minimum": 1, "maximum": 1},
         {"type": "number", "minimum": 5, "exclusiveMaximum": 6, "multipleOf": 5},
         {"type": "number", "exclusiveMinimum": 5, "maximum": 10, "multipleOf": 5},
-        {"type": "integer", "minimum": 1e300},
+        {"type": "number", "minimum": 1e300},
         {"type": "string", "minLength": 100_000},
     ],
 )
@@ -801,14 +801,12 @@ def test_difference_10_tabs_line_breaks_and_marks_of_direction_are_text() -> Non
 @pytest.mark.parametrize(
     "labels",
     [
-        ["Pay", "pay"],
         ["Pay", "Ｐａｙ"],
         ["Pay", "P\u200bay"],
         ["Pay", "Pa\u00ady"],
         ["Pay", " Pay "],
         ["Pay now", "Pay \t now"],
         ["Pay", "Pay\ufe0f"],
-        ["Straße", "STRASSE"],
         ["é", "e\u0301"],
         ["é", "e\u200d\u0301"],
     ],
@@ -816,6 +814,11 @@ def test_difference_10_tabs_line_breaks_and_marks_of_direction_are_text() -> Non
 def test_difference_10_labels_that_look_the_same_are_refused(labels: list[str]) -> None:
     assert refused({"enum": labels}) == "two options look the same"
     assert refused({"enum": ["a", "b"], "enumNames": labels}) == "two options look the same"
+
+
+@pytest.mark.parametrize("labels", [["Pay", "pay"], ["Straße", "STRASSE"]])
+def test_difference_10_labels_that_differ_in_case_can_be_told_apart(labels: list[str]) -> None:
+    assert [option["label"] for option in only({"enum": labels}).options()] == labels
 
 
 def test_difference_10_values_may_be_the_same_under_different_labels() -> None:

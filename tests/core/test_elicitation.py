@@ -1,6 +1,5 @@
 """A form elicitation, the exception that parks its call, and stored answers."""
 
-import ast
 import logging
 import pickle
 import subprocess
@@ -268,27 +267,3 @@ def test_all_that_is_exported_exists_and_is_sorted_as_it_is_checked() -> None:
     exported = elicitation.core.__all__
     assert len(set(exported)) == len(exported)
     assert all(hasattr(elicitation.core, name) for name in exported)
-
-
-FLOORS = [
-    "errors",
-    "text",
-    "domains",
-    "url",
-    "credentials",
-    "answers",
-    "kinds",
-    "schema",
-    "elicitation",
-]
-
-
-@pytest.mark.parametrize("module", FLOORS)
-def test_a_module_imports_only_from_the_floors_below(module: str) -> None:
-    source = (Path(elicitation.core.__file__).parent / f"{module}.py").read_text("utf-8")
-    imported = {
-        node.module
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.ImportFrom) and node.level == 1
-    }
-    assert imported <= set(FLOORS[: FLOORS.index(module)])

@@ -4,7 +4,10 @@ import pickle
 import time
 import traceback
 from dataclasses import FrozenInstanceError
+from functools import partial
+from importlib import resources
 
+import ada_url
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -16,12 +19,15 @@ from elicitation.core import (
     ElicitationRefusal,
     ElicitationURL,
     URLRefusal,
-    parse_elicitation_url,
 )
+from elicitation.core import parse_elicitation_url as parse_without_the_list
+from elicitation.public_suffixes import registrable_domain
 
 from .addresses import OPENS, OPENS_ON_THIS_MACHINE, REFUSED, SITE_HOST, START, Opens
 
 REASONS = set(REFUSED.values())
+
+parse_elicitation_url = partial(parse_without_the_list, registrable_domain=registrable_domain)
 
 
 @pytest.mark.parametrize("case", OPENS, ids=lambda case: ascii(case.text[:60]))
@@ -32,6 +38,9 @@ def test_these_are_shown(case: Opens) -> None:
     assert url.registrable_domain == case.domain
     assert " ".join(url.warnings) == case.warnings
     # Nothing in a link changes what was shown.
+    opened = ada_url.URL(case.text)
+    assert opened.hostname == url.host
+    assert opened.port == ("" if url.port is None else str(url.port))
     again = parse_elicitation_url(url.href, site_host=SITE_HOST)
     assert (again.host, again.port, again.rest) == (url.host, url.port, url.rest)
     assert again.href == url.href
@@ -163,6 +172,53 @@ def test_what_imitates_the_site(site_host: str, text: str, imitates: bool) -> No
     assert ("imitates" in warnings) is imitates
 
 
+# --- Whose a host is -------------------------------------------------------------------------
+
+
+def test_nothing_stands_out_without_the_list() -> None:
+    url = parse_without_the_list("https://login.example.com/", site_host="example.com")
+    assert (url.subdomain, url.registrable_domain) == ("login.example.com", None)
+
+
+@pytest.mark.parametrize(
+    ("host", "domain"),
+    [
+        ("a.evil.supabase.co", "evil.supabase.co"),
+        ("a.evil.vercel.dev", "evil.vercel.dev"),
+        ("a.evil.azurestaticapps.net", "evil.azurestaticapps.net"),
+        ("a.evil.1.azurestaticapps.net", "evil.1.azurestaticapps.net"),
+        ("supabase.co", None),
+        # A wildcard, and an exception to one.
+        ("a.b.evil.ck", "b.evil.ck"),
+        ("evil.ck", None),
+        ("a.www.ck", "www.ck"),
+        # A rule that is written in letters, and a host that is not, and the other way round.
+        ("evil.xn--55qx5d.cn", "evil.公司.cn"),
+        ("a.evil.公司.cn", "evil.公司.cn"),
+    ],
+)
+def test_each_rule_of_the_list_counts(host: str, domain: str | None) -> None:
+    assert parse_elicitation_url(f"https://{host}/").registrable_domain == domain
+
+
+def rules() -> list[str]:
+    """The rules of the list as its file has them."""
+    file = resources.files("publicsuffixlist") / "public_suffix_list.dat"
+    lines = file.read_text("utf-8").splitlines()
+    return [line.split()[0] for line in lines if line.strip() and not line.startswith("//")]
+
+
+def test_every_customer_has_a_name_of_their_own() -> None:
+    every = rules()
+    assert len(every) > 9000
+    plain = [rule for rule in every if rule[0] not in "*!"]
+    for rule in plain:
+        url = parse_elicitation_url(f"https://a.evil-customer.{rule}/")
+        # A wildcard below the rule takes one label more.
+        wanted = "evil-customer" if f"*.{rule}" not in every else "a.evil-customer"
+        assert url.registrable_domain == f"{wanted}.{url.unicode_host.split('.', 2)[2]}", rule
+
+
 # --- Whatever is sent ------------------------------------------------------------------------
 
 pieces = st.sampled_from(
@@ -225,7 +281,12 @@ def test_anything_is_shown_or_refused_and_nothing_else(
     assert url.href.isprintable()
     domain = url.registrable_domain
     assert domain is None or f".{url.unicode_host}".endswith(f".{domain}")
-    # What a link holds is read as what was shown.
+    # What a link holds is read as what was shown: here, and by the URL Standard's rules.
+    for opened in (ada_url.URL(text), ada_url.URL(url.href)):
+        assert opened.protocol == f"{url.scheme}:"
+        assert opened.hostname == url.host
+        assert opened.port == ("" if url.port is None else str(url.port))
+        assert opened.username == opened.password == ""
     again = parse_elicitation_url(url.href, allow_loopback_http=allow_loopback_http)
     assert (again.host, again.unicode_host, again.port) == (url.host, url.unicode_host, url.port)
 

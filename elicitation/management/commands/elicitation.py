@@ -22,7 +22,7 @@ from elicitation.management.terminal import ANSWER, Ended, Terminal
 from elicitation.models import Elicitation, ServerPolicy
 from elicitation.pages.forms import ElicitationForm, Question, form_class
 from elicitation.pages.localised import moment_text, plain_digits
-from elicitation.pages.views import (
+from elicitation.pages.presentation import (
     HEADINGS,
     HEADINGS_OF_ADDRESSES,
     HEADINGS_OF_OTHERS,

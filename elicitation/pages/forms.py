@@ -24,6 +24,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
+from .. import inbox
 from ..conf import settings as app_settings
 from ..core import (
     NO,
@@ -686,8 +687,11 @@ class ElicitationForm(forms.Form):
         auto_id: str = "id_%s",
     ) -> None:
         self.elicitation = elicitation
+        self.asked_fingerprint = elicitation.fingerprint()
+        #: The answers, once they were found to fit; ``inbox.answer`` takes them so.
+        self.checked: inbox.CheckedAnswers | None = None
         super().__init__(data, auto_id=auto_id)
-        self.initial["fingerprint"] = elicitation.fingerprint()
+        self.initial["fingerprint"] = self.asked_fingerprint
         for position, prop in enumerate(elicitation.schema.asked):
             field = self.field_for(prop, position)
             self.fields[_name(position)] = field
@@ -718,7 +722,7 @@ class ElicitationForm(forms.Form):
     @property
     def is_replaced(self) -> bool:
         """Whether the form that was sent is another one than this."""
-        return self.is_bound and self.sent_fingerprint != self.elicitation.fingerprint()
+        return self.is_bound and self.sent_fingerprint != self.asked_fingerprint
 
     @property
     def summary(self) -> list[Problem]:
@@ -733,9 +737,11 @@ class ElicitationForm(forms.Form):
         ]
 
     def clean(self) -> dict[str, Any]:
-        """Let the core judge every answer that could be read."""
-        _content, refusals = self.elicitation.schema.check_answers(self.to_answers())
-        self.refuse(refusals)
+        """Let the inbox judge every answer that could be read."""
+        try:
+            self.checked = inbox.check_answers(self.elicitation.schema, self.to_answers())
+        except inbox.AnswerRefusals as refusals:
+            self.refuse(refusals.errors)
         return self.cleaned_data
 
     def refuse(self, refusals: Mapping[str, AnswerRefusal]) -> None:

@@ -186,7 +186,7 @@ def consent(request: HttpRequest, elicitation_id: str) -> HttpResponse:
     elicitation = inbox.get(user, elicitation_id)
     policy = elicitation.server_policy
     try:
-        inbox.consent(elicitation.pk, by=user, fingerprint=request.POST.get("fingerprint", ""))
+        inbox.consent(elicitation, by=user, fingerprint=request.POST.get("fingerprint", ""))
     except inbox.ElicitationClosedError as closed:
         return _closed(request, closed.elicitation, policy, code=closed.code)
     except ElicitationRefusal:
@@ -199,7 +199,7 @@ def go_on(request: HttpRequest, elicitation_id: str) -> HttpResponse:
     """Say that what was to be done at an address is done."""
     user = signed_in(request)
     elicitation = inbox.get(user, elicitation_id)
-    inbox.go_on(elicitation.pk, by=user)
+    inbox.go_on(elicitation, by=user)
     return redirect(elicitation)
 
 
@@ -209,7 +209,7 @@ def decline(request: HttpRequest, elicitation_id: str) -> HttpResponse:
     user = signed_in(request)
     elicitation = inbox.get(user, elicitation_id)
     try:
-        inbox.decline(elicitation.pk, by=user)
+        inbox.decline(elicitation, by=user)
     except inbox.ElicitationClosedError as closed:
         policy = elicitation.server_policy
         return _closed(request, closed.elicitation, policy, code=closed.code)
@@ -235,8 +235,8 @@ def _submit(request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy
     if form.is_valid():
         try:
             inbox.answer(
-                elicitation.pk,
-                form.to_answers(),
+                elicitation,
+                form.checked or form.to_answers(),
                 by=signed_in(request),
                 fingerprint=form.sent_fingerprint,
             )

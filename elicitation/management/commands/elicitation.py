@@ -188,7 +188,7 @@ class Command(BaseCommand):
                 try:
                     inbox.answer(
                         elicitation.pk,
-                        bound.to_answers(),
+                        bound.checked or bound.to_answers(),
                         by=user,
                         via=Via.COMMAND,
                         fingerprint=bound.sent_fingerprint,

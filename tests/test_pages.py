@@ -28,7 +28,8 @@ from elicitation.core import ElicitationRefusal, FormAnswer, names_a_credential
 from elicitation.core.untrusted import mixes_scripts, one_line, speaks_of_secrets, visible
 from elicitation.models import Elicitation, StoredFormAnswer
 from elicitation.pages import forms
-from elicitation.pages.forms import ElicitationForm, TextField
+from elicitation.pages.fields import TextField
+from elicitation.pages.forms import ElicitationForm
 from elicitation.urls import urlpatterns
 from tests.asking import SERVER, allow, ask, schema
 from tests.reading_html import Page, page
@@ -1113,7 +1114,7 @@ class TestTemplates:
             used |= set(re.findall(r"\.(elicitation[a-z-]*)", sheet.read_text(encoding="utf-8")))
         for source in [
             *self.FOLDER.glob("templates/**/*.html"),
-            self.FOLDER / "pages" / "forms.py",
+            *self.FOLDER.glob("pages/*.py"),
         ]:
             for classes in re.findall(r'class"?[=:] ?"([^"]*)"', source.read_text("utf-8")):
                 # Where the state of a question follows, the class is in the style sheet or below.

@@ -24,7 +24,6 @@ from .closing import (
     CheckedAnswers,
     aanswer,
     adecline,
-    aexpire,
     aexpire_now,
     answer,
     awithdraw,
@@ -40,11 +39,8 @@ from .errors import (
     ElicitationReplacedError,
     WrongModeError,
 )
-from .outbox import LONGEST_PAUSE, Resent, aresend_due, resend_due
+from .outbox import LONGEST_PAUSE, Resent, resend_due
 from .reading import (
-    afollow_up,
-    aget,
-    ashown,
     closed_among,
     follow_up,
     get,
@@ -54,14 +50,11 @@ from .reading import (
     waiting,
 )
 from .retention import (
-    adelete_old,
-    aexpire_due,
-    aforget_addresses,
     delete_old,
     expire_due,
     forget_addresses,
 )
-from .rows import FINISHED, REPLACED, TAKEN_BACK, log_fields
+from .rows import FINISHED, REPLACED
 from .url_mode import (
     acomplete,
     aconsent,
@@ -79,7 +72,6 @@ __all__ = [
     "FINISHED",
     "LONGEST_PAUSE",
     "REPLACED",
-    "TAKEN_BACK",
     "AnswerRefusals",
     "CheckedAnswers",
     "ElicitationClosedError",
@@ -94,18 +86,10 @@ __all__ = [
     "aconsented",
     "acontinued",
     "adecline",
-    "adelete_old",
-    "aexpire",
-    "aexpire_due",
     "aexpire_now",
-    "afollow_up",
-    "aforget_addresses",
-    "aget",
     "ago_on",
     "answer",
     "arecorded",
-    "aresend_due",
-    "ashown",
     "ask",
     "ask_in_call",
     "awithdraw",
@@ -125,7 +109,6 @@ __all__ = [
     "forget_addresses",
     "get",
     "go_on",
-    "log_fields",
     "recent",
     "recorded",
     "replace",

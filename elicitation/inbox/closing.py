@@ -336,5 +336,4 @@ def _take_back(elicitation: Elicitation, *, via: str) -> None:
 aanswer = sync_to_async(answer)
 adecline = sync_to_async(decline)
 awithdraw = sync_to_async(withdraw)
-aexpire = sync_to_async(expire)
 aexpire_now = sync_to_async(expire_now)

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from asgiref.sync import sync_to_async
 from django.utils import timezone
 
 from ..conf import settings
@@ -74,6 +73,3 @@ def _pause(times: int) -> timedelta:
     # Bounded before it is doubled: an operator may choose any number of attempts.
     pause: timedelta = settings.RESUME_AFTER * 2 ** min(times, 16)
     return min(pause, LONGEST_PAUSE)
-
-
-aresend_due = sync_to_async(resend_due)

@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from asgiref.sync import sync_to_async
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -93,8 +92,3 @@ def follow_up(elicitation: Elicitation) -> Elicitation | None:
         .exclude(pk=elicitation.pk)
         .first()
     )
-
-
-aget = sync_to_async(get)
-afollow_up = sync_to_async(follow_up)
-ashown = sync_to_async(shown)

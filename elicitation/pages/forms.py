@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
-from django.core.exceptions import ImproperlyConfigured, ValidationError
-from django.utils.module_loading import import_string
+from django.core.exceptions import ValidationError
 from django.utils.translation import gettext
 
 from .. import inbox
-from ..conf import settings as app_settings
+from ..conf import load_class, settings
 from ..core import AnswerRefusal, FormAnswer, FormElicitation, Property
 from .fields import FIELDS, AnswerField, Question
 from .refusals import refusal_text
@@ -150,17 +149,7 @@ def form_class() -> type[ElicitationForm]:
     Raises:
         ImproperlyConfigured: It is no subclass of ``ElicitationForm``.
     """
-    path = app_settings.FORM_CLASS
-    try:
-        found = import_string(path)
-    except ImportError as error:
-        raise ImproperlyConfigured(f"ELICITATION_FORM_CLASS: {error}") from error
-    if not (isinstance(found, type) and issubclass(found, ElicitationForm)):
-        raise ImproperlyConfigured(
-            "ELICITATION_FORM_CLASS must be the path of a subclass of "
-            "elicitation.pages.forms.ElicitationForm."
-        )
-    return found
+    return load_class("FORM_CLASS", settings.FORM_CLASS, ElicitationForm)
 
 
 def _name(position: int) -> str:

@@ -230,26 +230,23 @@ def count(request: HttpRequest) -> HttpResponse:
 @sensitive_variables()
 def _submit(request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy) -> HttpResponse:
     form = form_class()(elicitation.form_elicitation, request.POST)
-    if form.is_replaced:
-        return _closed(request, elicitation, policy, code="replaced")
-    if form.is_valid():
-        try:
+    try:
+        if form.is_replaced:
+            raise inbox.ElicitationReplacedError(elicitation)
+        if form.is_valid():
             inbox.answer(
                 elicitation,
                 form.checked or form.to_answers(),
                 by=signed_in(request),
                 fingerprint=form.sent_fingerprint,
             )
-        except inbox.AnswerRefusals as refusals:
-            form.refuse(refusals.errors)
-        except inbox.ElicitationClosedError as closed:
-            return _closed(request, closed.elicitation, policy, code=closed.code)
-        else:
             return redirect(_next(request) or elicitation)
-    elif not elicitation.is_open():
-        replaced = elicitation.reason == "replaced"
-        code = "replaced" if replaced else elicitation.current_state()
-        return _closed(request, elicitation, policy, code=code)
+        if not elicitation.is_open():
+            raise inbox.ElicitationClosedError(elicitation)
+    except inbox.AnswerRefusals as refusals:
+        form.refuse(refusals.errors)
+    except inbox.ElicitationClosedError as closed:
+        return _closed(request, closed.elicitation, policy, code=closed.code)
     context = question_context(elicitation, policy, form, next_url=_next(request))
     return render(request, "elicitation/question.html", context, status=422)
 
@@ -327,7 +324,7 @@ def _closed(
         "is_own": is_own,
         "heading": (headings if is_own else HEADINGS_OF_OTHERS)[state],
         "not_stored": NOT_STORED.get(code, ""),
-        "is_replaced": "replaced" in (code, elicitation.reason),
+        "is_replaced": inbox.REPLACED in (code, elicitation.reason),
         "follow_up": follow_up,
         "leads_on": fresh and follow_up is not None,
         "refresh": fresh and _refresh(elicitation, follow_up),

@@ -192,10 +192,7 @@ class Settings:
         path = self._typed(name, None, (str, type(None)), "a dotted path or None")
         if path is None:
             return None
-        try:
-            found: Any = import_string(path)
-        except ImportError as error:
-            raise ImproperlyConfigured(f"ELICITATION_{name} cannot be imported.") from error
+        found = _imported(name, path)
         if not callable(found):
             raise ImproperlyConfigured(f"ELICITATION_{name} must name something to call.")
         return cast("Callable[..., object]", found)
@@ -220,6 +217,33 @@ class Settings:
         if value < 1:
             raise ImproperlyConfigured(f"ELICITATION_{name} must be at least 1.")
         return value
+
+
+def load_class(name: str, path: str, base: type[T]) -> type[T]:
+    """Return the class that a setting names.
+
+    Args:
+        name: The setting, without its prefix.
+        path: Its value, a dotted path.
+        base: What the class must be, or be a subclass of.
+
+    Raises:
+        ImproperlyConfigured: It is none, or cannot be imported.
+    """
+    found = _imported(name, path)
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise ImproperlyConfigured(
+            f"ELICITATION_{name} must be the path of a subclass of "
+            f"{base.__module__}.{base.__qualname__}."
+        )
+    return found
+
+
+def _imported(name: str, path: str) -> Any:
+    try:
+        return import_string(path)
+    except ImportError as error:
+        raise ImproperlyConfigured(f"ELICITATION_{name} cannot be imported: {error}") from error
 
 
 settings = Settings()

@@ -561,6 +561,9 @@ class Elicitation(models.Model):
 
     objects = ElicitationQuerySet.as_manager()
 
+    #: The key of the person for whom ``inbox.get`` read this row; ``None`` where it did not.
+    read_for: Any = None
+
     class Meta:
         verbose_name = _("elicitation")
         verbose_name_plural = _("elicitations")

@@ -55,6 +55,20 @@ def may_answer_any(person: User) -> None:
     person.user_permissions.add(Permission.objects.get(codename="answer_any"))
 
 
+def test_somebody_who_was_never_saved_sees_nothing_of_people_who_are_gone(
+    user: User, settings: Any
+) -> None:
+    """Such a person's key is ``None``, and so is the respondent of whoever was deleted."""
+    question = ask(user, ASKED)
+    Elicitation.objects.update(respondent=None)
+    nobody = User(username="nobody")
+    assert nobody.is_authenticated
+    for settings.ELICITATION_ACCESS in (PATHS["respondent"], PATHS["permission"]):
+        assert not inbox.visible(nobody).exists()
+        with pytest.raises(Elicitation.DoesNotExist):
+            inbox.get(nobody, question.pk)
+
+
 def sees(client: Client, person: User, question: Elicitation) -> dict[str, bool]:
     """Whether each face shows a question to a person."""
     client.force_login(person)

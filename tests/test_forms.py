@@ -9,14 +9,8 @@ from django.core.exceptions import ImproperlyConfigured, ValidationError
 from django.utils import timezone, translation
 
 from elicitation.core import KINDS, AnswerRefusal, FormAnswer
-from elicitation.pages.forms import (
-    FIELDS,
-    MESSAGES,
-    ElicitationForm,
-    TextField,
-    form_class,
-    refusal_text,
-)
+from elicitation.pages.fields import FIELDS, TextField
+from elicitation.pages.forms import ElicitationForm, form_class
 from elicitation.pages.localised import (
     localised_number,
     read_date,
@@ -24,6 +18,7 @@ from elicitation.pages.localised import (
     read_number,
     zones,
 )
+from elicitation.pages.refusals import MESSAGES, refusal_text
 from tests.asking import form_elicitation, schema
 
 if TYPE_CHECKING:
@@ -54,7 +49,7 @@ def answered(prop: dict[str, Any], value: Any, *, required: bool = True) -> Any:
 
 class TestFields:
     def test_every_kind_of_the_core_has_a_field(self) -> None:
-        assert {kind.kind_name for kind in KINDS} <= FIELDS.keys()
+        assert {kind.kind_name for kind in KINDS} == FIELDS.keys()
 
     def test_every_refusal_of_an_answer_has_a_message(self) -> None:
         # What only programs can do wrong has none: a form cannot send it.

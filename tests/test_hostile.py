@@ -200,6 +200,29 @@ def test_line_03_hostile_text_stays_text(
     assert shown_here > (2 if place is in_name else 50)
 
 
+def test_hostile_text_that_was_typed_stays_text(client: Client, user: User) -> None:
+    """What does not fit is shown again in its input, as it was typed."""
+    client.force_login(user)
+    short = {"type": "string", "maxLength": 1}
+    asked = ask(user, schema("n", "t", n={"type": "integer"}, t=short))
+
+    def shown_again(text: str) -> Page:
+        data = {"fingerprint": asked.fingerprint, "a-0": f"not {text}", "a-1": f"not {text}"}
+        response = client.post(asked.get_absolute_url(), data)
+        assert response.status_code == 422
+        return Page(response.content.decode())
+
+    def elements(shown: Page) -> list[tuple[str, tuple[str, ...]]]:
+        return [(element.tag, tuple(element.attrs)) for element in shown.elements]
+
+    harmless = elements(shown_again("harmless"))
+    # No browser sends half a character.
+    for text in [text for text in HOSTILE if text.encode(errors="ignore").decode() == text]:
+        shown = shown_again(text)
+        assert elements(shown) == harmless, repr(text)
+        assert shown.one("input", name="a-0").attrs["value"] == f"not {text}", repr(text)
+
+
 # --- In the admin, and in e-mail -------------------------------------------------------------
 
 

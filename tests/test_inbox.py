@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -394,17 +394,58 @@ def test_a_question_tells_nothing_of_its_answer(question: Elicitation, user: Use
     assert "Ada" not in f"{closed} {closed!r} {vars(closed)}"
 
 
-def test_each_operation_has_an_asynchronous_twin(question: Elicitation, user: User) -> None:
+def test_only_what_a_person_said_is_used_where_the_same_is_asked_again(user: User) -> None:
+    """What is left of an elicitation that nobody answered in time is nobody's answer."""
+    closings: dict[str, Callable[[Elicitation], Any]] = {
+        "answered": lambda one: inbox.answer(one.pk, ADA, by=user),
+        "declined": lambda one: inbox.decline(one.pk, by=user),
+        "withdrawn": lambda one: inbox.withdraw(one.pk),
+        "expired": lambda one: inbox.expire_now(one.pk),
+    }
+    for state, close in closings.items():
+        elicitation = put(user, scope=state, number=3)
+        assert inbox.recorded(elicitation.parked_call_id, elicitation.form_elicitation) is None
+        assert close(elicitation).state == state
+        # Its server is told something all the same: a decline where nobody said anything.
+        assert StoredFormAnswer.objects.filter(elicitation_id=elicitation.pk).exists()
+        said = inbox.recorded(elicitation.parked_call_id, elicitation.form_elicitation)
+        assert said == (3 if state in ("answered", "declined") else None), state
+
+
+@pytest.mark.parametrize("operation", ["answer", "decline", "consent", "go_on"])
+def test_a_row_is_taken_as_read_only_from_whoever_read_it(
+    question: Elicitation, user: User, other_user: User, operation: str
+) -> None:
+    """A row that came from elsewhere proves nothing: whether the person may see it is asked."""
+    arguments = (ADA,) if operation == "answer" else ()
+    for row in (question, Elicitation.objects.get(pk=question.pk), inbox.get(user, question.pk)):
+        with pytest.raises(Elicitation.DoesNotExist):
+            getattr(inbox, operation)(row, *arguments, by=other_user)
+    question.refresh_from_db()
+    assert question.is_open()
+
+
+def test_answers_are_not_taken_as_checked_where_they_were_checked_against_something_else(
+    question: Elicitation, user: User
+) -> None:
+    anything = parse_requested_schema(SCHEMA.replace("100", "200"))
+    checked = inbox.check_answers(anything, {**ADA, "name": FormAnswer(other_text="x" * 150)})
+    row = inbox.get(user, question.pk)
+    with pytest.raises(inbox.AnswerRefusals) as refused:
+        inbox.answer(row, checked, by=user)
+    assert [refusal.code for refusal in refused.value.errors.values()] == ["too_long"]
+    assert inbox.answer(row, inbox.check_answers(row.schema, ADA), by=user).state == "answered"
+    assert "Ada" not in repr(inbox.check_answers(row.schema, ADA))
+
+
+def test_what_hosts_call_from_coroutines_has_a_twin(question: Elicitation, user: User) -> None:
     async def run() -> None:
-        assert await inbox.aget(user, question.pk) == question
-        await inbox.ashown(question)
-        assert await inbox.afollow_up(question) is None
         assert (await inbox.aanswer(question.pk, ADA, by=user)).state == "answered"
         with pytest.raises(inbox.ElicitationClosedError):
             await inbox.adecline(question.pk, by=user)
         with pytest.raises(inbox.ElicitationClosedError):
             await inbox.awithdraw(question.pk)
-        assert (await inbox.aexpire(question.pk)).state == "answered"
-        assert await inbox.aexpire_due() == 0
+        with pytest.raises(inbox.ElicitationClosedError):
+            await inbox.aexpire_now(question.pk)
 
     async_to_sync(run)()

@@ -28,7 +28,8 @@ from elicitation.core import ElicitationRefusal, FormAnswer, names_a_credential
 from elicitation.core.untrusted import mixes_scripts, one_line, speaks_of_secrets, visible
 from elicitation.models import Elicitation, StoredFormAnswer
 from elicitation.pages import forms
-from elicitation.pages.forms import ElicitationForm, TextField
+from elicitation.pages.fields import TextField
+from elicitation.pages.forms import ElicitationForm
 from elicitation.urls import urlpatterns
 from tests.asking import SERVER, allow, ask, schema
 from tests.reading_html import Page, page
@@ -56,6 +57,13 @@ def send(client: Client, elicitation: Elicitation, **answers: Any) -> Any:
 
 def decline(client: Client, elicitation: Elicitation, **data: Any) -> Any:
     return client.post(reverse("elicitation:decline", args=(elicitation.pk,)), data)
+
+
+class CredulousForm(ElicitationForm):
+    """A site's own form that judges nothing."""
+
+    def clean(self) -> dict[str, Any]:
+        return self.cleaned_data
 
 
 def closed(user: User, state: str, **changes: Any) -> Elicitation:
@@ -452,6 +460,16 @@ class TestForm:
         assert "looks like a password, a key or a token" in shown.text
         assert token not in shown.one("div", class_="elicitation-summary").text
         assert token not in shown.one("div", class_="elicitation-error").text
+
+    def test_what_a_sites_own_form_lets_through_is_refused_all_the_same(
+        self, ada: Client, user: User, settings: SettingsWrapper
+    ) -> None:
+        settings.ELICITATION_FORM_CLASS = f"{__name__}.CredulousForm"
+        elicitation = ask(user, schema("n", n=SEATS))
+        shown = page(send(ada, elicitation, a0="6"), 422)
+        assert "Write a smaller number: at most 5." in shown.text
+        assert not StoredFormAnswer.objects.exists()
+        assert send(ada, elicitation, a0="5").status_code == 302
 
     def test_line_13_hints_and_errors_are_tied_to_their_inputs(
         self, ada: Client, user: User
@@ -1010,6 +1028,16 @@ class TestTags:
         response = send(ada, elicitation, a0="0", a1="1", next=address)
         assert response.url == elicitation.get_absolute_url()
 
+    @pytest.mark.parametrize(("scheme", "is_followed"), [("https", True), ("http", False)])
+    def test_the_form_never_leads_from_an_encrypted_page_to_one_that_is_not(
+        self, scheme: str, is_followed: bool, ada: Client, user: User
+    ) -> None:
+        elicitation = ask(user, BUY)
+        back = f"{scheme}://testserver/chat/7/"
+        data = {"fingerprint": elicitation.fingerprint, "a-0": "0", "a-1": "1", "next": back}
+        response: Any = ada.post(elicitation.get_absolute_url(), data, secure=True)
+        assert response.url == (back if is_followed else elicitation.get_absolute_url())
+
     def test_nobody_else_is_shown_the_form(self, user: User, other_user: User) -> None:
         elicitation = ask(user, BUY)
         for stranger in (other_user, AnonymousUser()):
@@ -1086,7 +1114,7 @@ class TestTemplates:
             used |= set(re.findall(r"\.(elicitation[a-z-]*)", sheet.read_text(encoding="utf-8")))
         for source in [
             *self.FOLDER.glob("templates/**/*.html"),
-            self.FOLDER / "pages" / "forms.py",
+            *self.FOLDER.glob("pages/*.py"),
         ]:
             for classes in re.findall(r'class"?[=:] ?"([^"]*)"', source.read_text("utf-8")):
                 # Where the state of a question follows, the class is in the style sheet or below.

@@ -25,6 +25,7 @@ from elicitation import inbox
 from elicitation.core import ElicitationError
 from elicitation.management.terminal import Terminal
 from elicitation.models import Elicitation, StoredFormAnswer
+from elicitation.pages.forms import ElicitationForm
 from tests import processes
 from tests.asking import allow, ask, ask_to_open, schema
 from tests.hostile import HOSTILE
@@ -187,10 +188,27 @@ def test_a_credential_is_refused_and_the_question_asked_once_more(
     monkeypatch: pytest.MonkeyPatch, user: User
 ) -> None:
     question = ask(user, schema("note", note={"type": "string", "maxLength": 80}))
-    typed = ("ghp_" + "a1B2" * 9, "1", "hello", "1")
+    typed = ("ghp_" + "a1B2" * 9, "hello", "1")
     outcome = run(monkeypatch, "answer", question.short_id, typed=typed)
     assert "This looks like a password, a key or a token." in outcome.printed
     assert content(question) == {"note": "hello"}
+
+
+class Credulous(ElicitationForm):
+    """A site's own form that judges nothing."""
+
+    def clean(self) -> dict[str, Any]:
+        return self.cleaned_data
+
+
+def test_what_a_sites_own_form_lets_through_is_refused_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, user: User, settings: SettingsWrapper
+) -> None:
+    settings.ELICITATION_FORM_CLASS = f"{__name__}.Credulous"
+    question = ask(user, schema("n", n={"type": "integer", "maximum": 5}))
+    outcome = run(monkeypatch, "answer", question.short_id, typed=("6", "1", "5", "1"))
+    assert "Write a smaller number: at most 5." in outcome.printed
+    assert content(question) == {"n": 5}
 
 
 def test_every_kind_of_question(monkeypatch: pytest.MonkeyPatch, user: User) -> None:

@@ -18,7 +18,7 @@ from rest_framework.response import Response
 from .. import inbox
 from ..core import AnswerRefusal, ElicitationRefusal
 from ..models import Elicitation, TooLargeError
-from ..pages.forms import MESSAGES, refusal_text
+from ..pages.refusals import MESSAGES, refusal_text
 
 Errors = Mapping[str, Mapping[str, Any]]
 

@@ -6,9 +6,9 @@ labels must come back exactly. Nothing here shows an answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 from rest_framework import serializers
 
@@ -17,15 +17,11 @@ from ..core import (
     MAX_FORM_PROPERTIES,
     URL_WARNINGS,
     AnswerRefusal,
-    Choice,
     ElicitationRefusal,
     ElicitationURL,
     FormAnswer,
     FormSchema,
-    MultiChoice,
-    Number,
     Property,
-    YesNo,
     attribution_header,
 )
 from ..core.kinds import Scalar
@@ -109,7 +105,7 @@ class QuestionSerializer(serializers.Serializer[Property]):
 
     def get_type(self, asked: Property) -> ValueType:
         """The JSON type of the value in ``content``."""
-        return value_type(asked)
+        return CONTENT[asked.kind_name].type(asked)
 
     def get_header(self, asked: Property) -> str:
         """Who asks: the server's configured name, in at most 16 characters."""
@@ -126,9 +122,10 @@ class QuestionSerializer(serializers.Serializer[Property]):
 
     def get_options(self, asked: Property) -> list[Option]:
         """The options in the server's order; none where the answer is typed."""
+        values = CONTENT[asked.kind_name].options(asked)
         return [
             {"label": option["label"], "description": option["description"], "value": value}
-            for option, value in zip(asked.options(), option_values(asked), strict=True)
+            for option, value in zip(asked.options(), values, strict=True)
         ]
 
     def get_suggestion(self, asked: Property) -> Default | None:
@@ -229,22 +226,29 @@ _TYPES: Mapping[type, ValueType] = {
 }
 
 
-def option_values(asked: Property) -> tuple[Scalar, ...]:
-    """Return what each option stands for in ``content``, in the order of the options."""
-    if isinstance(asked, Choice | MultiChoice):
-        return asked.values
-    return (True, False) if isinstance(asked, YesNo) else ()
-
-
-def value_type(asked: Property) -> ValueType:
-    """Return the JSON type of a property's value in ``content``."""
-    if isinstance(asked, Number):
-        return "integer" if asked.whole else "number"
-    if isinstance(asked, MultiChoice):
-        return "array"
-    types = {_TYPES[type(value)] for value in option_values(asked)} or {_TYPES[str]}
+def _type_of(values: Iterable[Scalar]) -> ValueType:
+    types = {_TYPES[type(value)] for value in values}
     # Options have one type, but for numbers with and without a fraction.
     return types.pop() if len(types) == 1 else "number"
+
+
+class Content(NamedTuple):
+    """What the answers to one kind of property are in ``content``."""
+
+    #: Returns the JSON type of the value.
+    type: Callable[[Any], ValueType]
+    #: Returns what each option stands for, in the order of the options.
+    options: Callable[[Any], tuple[Scalar, ...]]
+
+
+#: By the kind of property. A new kind is one line here.
+CONTENT: Mapping[str, Content] = {
+    "choice": Content(lambda asked: _type_of(asked.values), lambda asked: asked.values),
+    "multi_choice": Content(lambda asked: "array", lambda asked: asked.values),
+    "yes_no": Content(lambda asked: "boolean", lambda asked: (True, False)),
+    "text": Content(lambda asked: "string", lambda asked: ()),
+    "number": Content(lambda asked: "integer" if asked.whole else "number", lambda asked: ()),
+}
 
 
 # --- What is sent ----------------------------------------------------------------------------

@@ -131,7 +131,7 @@ class AnswerView(ElicitationApiView):
         elicitation = inbox.get(user, elicitation_id)
         sent = read_answers(request.data, elicitation.schema)
         closed = inbox.answer(
-            elicitation.pk,
+            elicitation,
             sent.answers,
             by=user,
             via=Via.API,
@@ -151,7 +151,7 @@ class ConsentView(ElicitationApiView):
         elicitation = inbox.get(user, elicitation_id)
         fingerprint = read_consent(request.data)
         return self.resource(
-            inbox.consent(elicitation.pk, by=user, via=Via.API, fingerprint=fingerprint)
+            inbox.consent(elicitation, by=user, via=Via.API, fingerprint=fingerprint)
         )
 
 
@@ -164,7 +164,7 @@ class ContinueView(ElicitationApiView):
         user = person(request)
         elicitation = inbox.get(user, elicitation_id)
         read_nothing(request.data)
-        return self.resource(inbox.go_on(elicitation.pk, by=user))
+        return self.resource(inbox.go_on(elicitation, by=user))
 
 
 class DeclineView(ElicitationApiView):
@@ -176,7 +176,7 @@ class DeclineView(ElicitationApiView):
         user = person(request)
         elicitation = inbox.get(user, elicitation_id)
         read_nothing(request.data)
-        return self.resource(inbox.decline(elicitation.pk, by=user, via=Via.API))
+        return self.resource(inbox.decline(elicitation, by=user, via=Via.API))
 
 
 def person(request: Request) -> AbstractBaseUser:

@@ -23,12 +23,13 @@ from .asking import (
     withdraw_all,
 )
 from .closing import (
+    CheckedAnswers,
     aanswer,
     adecline,
-    aexpire,
     aexpire_now,
     answer,
     awithdraw,
+    check_answers,
     decline,
     expire,
     expire_now,
@@ -41,9 +42,6 @@ from .errors import (
     WrongModeError,
 )
 from .reading import (
-    afollow_up,
-    aget,
-    ashown,
     closed_among,
     follow_up,
     get,
@@ -53,14 +51,11 @@ from .reading import (
     waiting,
 )
 from .retention import (
-    adelete_old,
-    aexpire_due,
-    aforget_addresses,
     delete_old,
     expire_due,
     forget_addresses,
 )
-from .rows import FINISHED, REPLACED, TAKEN_BACK, log_fields
+from .rows import FINISHED, REPLACED
 from .url_mode import (
     acomplete,
     aconsent,
@@ -77,8 +72,8 @@ from .url_mode import (
 __all__ = [
     "FINISHED",
     "REPLACED",
-    "TAKEN_BACK",
     "AnswerRefusals",
+    "CheckedAnswers",
     "ElicitationClosedError",
     "ElicitationReplacedError",
     "Question",
@@ -90,21 +85,15 @@ __all__ = [
     "aconsented",
     "acontinued",
     "adecline",
-    "adelete_old",
-    "aexpire",
-    "aexpire_due",
     "aexpire_now",
-    "afollow_up",
-    "aforget_addresses",
-    "aget",
     "ago_on",
     "answer",
     "arecorded",
-    "ashown",
     "ask",
     "ask_all",
     "ask_in_call",
     "awithdraw",
+    "check_answers",
     "closed_among",
     "complete",
     "consent",
@@ -120,7 +109,6 @@ __all__ = [
     "forget_addresses",
     "get",
     "go_on",
-    "log_fields",
     "policy_key",
     "recent",
     "recorded",

@@ -10,11 +10,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib.auth import get_user_model
-from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Q, QuerySet
-from django.utils.module_loading import import_string
 
-from ..conf import settings
+from ..conf import load_class, settings
 from ..models import Elicitation, ElicitationQuerySet
 
 if TYPE_CHECKING:
@@ -102,16 +100,7 @@ def visible(
 
 @lru_cache
 def _instance(path: str) -> RespondentAccess:
-    try:
-        found = import_string(path)
-    except ImportError as error:
-        raise ImproperlyConfigured(f"ELICITATION_ACCESS: {error}") from error
-    if not (isinstance(found, type) and issubclass(found, RespondentAccess)):
-        raise ImproperlyConfigured(
-            "ELICITATION_ACCESS must be the path of a subclass of "
-            "elicitation.inbox.access.RespondentAccess."
-        )
-    return found()
+    return load_class("ACCESS", path, RespondentAccess)()
 
 
 def _users() -> QuerySet[Any]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
 from django.utils import timezone
@@ -17,7 +18,13 @@ from django.utils.crypto import salted_hmac
 from django.views.decorators.debug import sensitive_variables
 
 from ..conf import settings
-from ..core import AnswerRefusal, FormAnswer, FormAnswerAction, refuse_credentials
+from ..core import (
+    AnswerRefusal,
+    FormAnswer,
+    FormAnswerAction,
+    FormSchema,
+    refuse_credentials,
+)
 from ..models import Elicitation
 from ..signals import elicitation_closed
 from ..store import DatabaseFormAnswerStore, in_transaction, record, write_alias
@@ -27,7 +34,7 @@ from .errors import (
     ElicitationReplacedError,
     WrongModeError,
 )
-from .reading import get
+from .reading import of
 from .rows import TAKEN_BACK, announce, change, win
 
 if TYPE_CHECKING:
@@ -38,41 +45,35 @@ State = Elicitation.State
 Via = Elicitation.Via
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CheckedAnswers:
+    """Answers that were found to fit a schema. Made by ``check_answers`` only.
+
+    ``content`` is what ``answers`` give; ``schema`` is what they were checked against.
+    """
+
+    schema: FormSchema
+    answers: Mapping[str, FormAnswer]
+    content: Mapping[str, Any]
+
+
 @sensitive_variables()
-def answer(
-    elicitation_id: uuid.UUID,
+def check_answers(
+    schema: FormSchema,
     answers: Mapping[str, FormAnswer],
     *,
-    by: AbstractBaseUser,
-    via: str = Via.PAGE,
-    fingerprint: str | None = None,
     unread: Mapping[str, AnswerRefusal] | None = None,
-) -> Elicitation:
-    """Record a person's answer, once it was found to fit what was asked.
-
-    The same answer sent again succeeds again; another one finds the question closed.
+) -> CheckedAnswers:
+    """Return the answers, once they are found to fit the schema and to be no credentials.
 
     Args:
-        elicitation_id: The question.
-        answers: By property name.
-        by: Who answers.
-        via: Through which face.
-        fingerprint: That of the form the person saw, where the face knows it.
-        unread: What the face could not read as an answer, by the name sent; it is refused
-            with what does not fit, and nothing is stored.
+        schema: What was asked.
+        answers: By property name. Only those to what was asked are kept.
+        unread: Why something that was sent could not be read as an answer, by the name sent.
 
     Raises:
         AnswerRefusals: An answer does not fit, or has the format of a credential.
-        ElicitationClosedError: It was answered otherwise, declined or withdrawn, or its time is
-            up.
-        ElicitationReplacedError: The form is not the one that was asked.
-        WrongModeError: It asks to open an address.
-        Elicitation.DoesNotExist: There is no such question for this person.
     """
-    elicitation = same_form(get(by, elicitation_id), fingerprint)
-    if elicitation.is_url:
-        raise WrongModeError(elicitation)
-    schema = elicitation.schema
     content, errors = schema.check_answers(answers)
     for name, given in answers.items():
         try:
@@ -81,20 +82,62 @@ def answer(
             errors.setdefault(name, refusal)
     errors.update(unread or {})
     if errors:
-        # A closed question says that it is closed, whatever was typed.
-        if not elicitation.is_open():
-            raise ElicitationClosedError(
-                _expire(elicitation) if elicitation.is_expired() else elicitation
-            )
         raise AnswerRefusals(errors)
+    kept = {asked.name: answers[asked.name] for asked in schema.asked}
+    return CheckedAnswers(schema=schema, answers=kept, content=content)
+
+
+@sensitive_variables()
+def answer(
+    elicitation: Elicitation | uuid.UUID,
+    answers: Mapping[str, FormAnswer] | CheckedAnswers,
+    *,
+    by: AbstractBaseUser,
+    via: str = Via.PAGE,
+    fingerprint: str | None = None,
+    unread: Mapping[str, AnswerRefusal] | None = None,
+) -> Elicitation:
+    """Record a person's answer, once it was found to fit what was asked.
+
+    The same answer sent again succeeds again; another one finds the elicitation closed.
+
+    Args:
+        elicitation: Its id, or the row that ``get`` returned for this person.
+        answers: By property name, or what ``check_answers`` returned for the row's schema.
+        by: Who answers.
+        via: Through which face.
+        fingerprint: That of the form the person saw, where the face knows it.
+        unread: As for ``check_answers``.
+
+    Raises:
+        AnswerRefusals: An answer does not fit, or has the format of a credential.
+        ElicitationClosedError: It was answered otherwise, declined or withdrawn, or its time is
+            up.
+        ElicitationReplacedError: The form is not the one that was asked.
+        WrongModeError: It asks to open a URL.
+        Elicitation.DoesNotExist: There is no such elicitation for this person.
+    """
+    elicitation = same_form(of(by, elicitation), fingerprint)
+    if elicitation.is_url:
+        raise WrongModeError(elicitation)
+    if isinstance(answers, CheckedAnswers) and answers.schema is elicitation.schema:
+        checked = answers
+    else:
+        given = answers.answers if isinstance(answers, CheckedAnswers) else answers
+        try:
+            checked = check_answers(elicitation.schema, given, unread=unread)
+        except AnswerRefusals:
+            # A closed elicitation says that it is closed, whatever was typed.
+            if elicitation.is_open():
+                raise
+            closed = _expire(elicitation) if elicitation.is_expired() else elicitation
+            raise ElicitationClosedError(closed) from None
     digest = salted_hmac(
         "elicitation.answer",
-        f"{elicitation.pk}:{json.dumps(content, sort_keys=True)}",
+        f"{elicitation.pk}:{json.dumps(checked.content, sort_keys=True)}",
         algorithm="sha256",
     ).hexdigest()
-    # Only what was asked is kept.
-    kept = {name: answers[name] for name in (p.name for p in schema.properties)}
-    return accept(elicitation, kept, digest, by=by, via=via)
+    return accept(elicitation, checked.answers, digest, by=by, via=via)
 
 
 def same_form(elicitation: Elicitation, fingerprint: str | None) -> Elicitation:
@@ -123,17 +166,22 @@ def accept(
 
 
 def decline(
-    elicitation_id: uuid.UUID, *, by: AbstractBaseUser, via: str = Via.PAGE
+    elicitation: Elicitation | uuid.UUID, *, by: AbstractBaseUser, via: str = Via.PAGE
 ) -> Elicitation:
     """Record that a person declined; declining again succeeds again.
 
     Who agreed to open an address can still decline as long as the server asks for it.
 
+    Args:
+        elicitation: Its id, or the row that ``get`` returned for this person.
+        by: Who declines.
+        via: Through which face.
+
     Raises:
         ElicitationClosedError: It was answered or withdrawn, or its time is up.
-        Elicitation.DoesNotExist: There is no such question for this person.
+        Elicitation.DoesNotExist: There is no such elicitation for this person.
     """
-    closed = close(get(by, elicitation_id), State.DECLINED, by=by, via=via)
+    closed = close(of(by, elicitation), State.DECLINED, by=by, via=via)
     if closed.is_url and closed.state == State.ANSWERED and closed.closed_by_id == by.pk:
         _take_back(closed, via=via)
     if closed.state != State.DECLINED:
@@ -291,5 +339,4 @@ def _take_back(elicitation: Elicitation, *, via: str) -> None:
 aanswer = sync_to_async(answer)
 adecline = sync_to_async(decline)
 awithdraw = sync_to_async(withdraw)
-aexpire = sync_to_async(expire)
 aexpire_now = sync_to_async(expire_now)

@@ -10,7 +10,6 @@ import logging
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from asgiref.sync import sync_to_async
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.mail import EmailMultiAlternatives
@@ -76,9 +75,6 @@ def send_email(elicitation_id: UUID) -> bool:
         message.send()
     logger.info("A person was sent an e-mail about a question", extra=log_fields(elicitation))
     return True
-
-
-asend_email = sync_to_async(send_email)
 
 
 def _message(elicitation: Elicitation, base_url: str, address: str) -> EmailMultiAlternatives:

@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from asgiref.sync import sync_to_async
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -16,6 +15,7 @@ from . import access
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
+    from django.contrib.auth.models import AnonymousUser
 
 
 def closed_among(elicitation_ids: Collection[uuid.UUID]) -> list[uuid.UUID]:
@@ -24,8 +24,8 @@ def closed_among(elicitation_ids: Collection[uuid.UUID]) -> list[uuid.UUID]:
     return list(rows.values_list("pk", flat=True))
 
 
-def get(user: AbstractBaseUser, elicitation_id: object) -> Elicitation:
-    """Return the question with this id, and its server's policy, if this person may see it.
+def get(user: AbstractBaseUser | AnonymousUser, elicitation_id: object) -> Elicitation:
+    """Return the elicitation with this id, and its server's policy, if this person may see it.
 
     Raises:
         Elicitation.DoesNotExist: There is none, it is somebody else's, or the id is none.
@@ -37,7 +37,20 @@ def get(user: AbstractBaseUser, elicitation_id: object) -> Elicitation:
         raise Elicitation.DoesNotExist from None
     # From the writer: a replica may not have the row yet that the person was just sent to.
     rows = Elicitation.objects.using(write_alias()).with_policies()
-    return access.visible(rows, user).get(pk=key)
+    elicitation = access.visible(rows, user).get(pk=key)
+    elicitation.read_for = user.pk
+    return elicitation
+
+
+def of(user: AbstractBaseUser, elicitation: Elicitation | uuid.UUID) -> Elicitation:
+    """Return the row that ``get`` read for this person, or read it, where it did not.
+
+    Raises:
+        Elicitation.DoesNotExist: As ``get``.
+    """
+    if not isinstance(elicitation, Elicitation):
+        return get(user, elicitation)
+    return elicitation if elicitation.read_for == user.pk else get(user, elicitation.pk)
 
 
 def visible(user: AbstractBaseUser) -> ElicitationQuerySet:
@@ -79,8 +92,3 @@ def follow_up(elicitation: Elicitation) -> Elicitation | None:
         .exclude(pk=elicitation.pk)
         .first()
     )
-
-
-aget = sync_to_async(get)
-afollow_up = sync_to_async(follow_up)
-ashown = sync_to_async(shown)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from asgiref.sync import sync_to_async
-
 from ..models import Elicitation
 from ..store import in_transaction, write_alias
 from .closing import close
@@ -53,8 +51,3 @@ def delete_old(before: datetime, *, limit: int = 500) -> int:
         return rows.closed_before(before).filter(pk__in=old).delete()[0]
 
     return in_transaction(delete, redoable=True) if old else 0
-
-
-aexpire_due = sync_to_async(expire_due)
-aforget_addresses = sync_to_async(forget_addresses)
-adelete_old = sync_to_async(delete_old)

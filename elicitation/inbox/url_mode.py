@@ -17,7 +17,7 @@ from ..signals import elicitation_closed
 from ..store import in_transaction, write_alias
 from .closing import accept, same_form
 from .errors import WrongModeError
-from .reading import get
+from .reading import of
 from .rows import announce, change
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ Via = Elicitation.Via
 
 
 def consent(
-    elicitation_id: uuid.UUID,
+    elicitation: Elicitation | uuid.UUID,
     *,
     by: AbstractBaseUser,
     via: str = Via.PAGE,
@@ -41,7 +41,7 @@ def consent(
     within ``ELICITATION_ANSWER_TTL`` (MCP 2026-07-28, client/elicitation, "URL Mode").
 
     Args:
-        elicitation_id: The question.
+        elicitation: Its id, or the row that ``get`` returned for this person.
         by: Who agrees.
         via: Through which face.
         fingerprint: That of the address the person saw, where the face knows it.
@@ -55,7 +55,7 @@ def consent(
         WrongModeError: It is a form.
         Elicitation.DoesNotExist: There is no such question for this person.
     """
-    elicitation = same_form(get(by, elicitation_id), fingerprint)
+    elicitation = same_form(of(by, elicitation), fingerprint)
     if not elicitation.is_url:
         raise WrongModeError(elicitation)
     if elicitation.is_open():
@@ -80,7 +80,7 @@ def waits_for_completion(elicitation: Elicitation) -> bool:
     return elicitation.is_url and rows.going_on().filter(pk=elicitation.pk).exists()
 
 
-def go_on(elicitation_id: uuid.UUID, *, by: AbstractBaseUser) -> Elicitation:
+def go_on(elicitation: Elicitation | uuid.UUID, *, by: AbstractBaseUser) -> Elicitation:
     """Note that a person has done what they opened the address for, and tell the host.
 
     The host is told by ``elicitation_closed``, once more, and goes on with the call. Where the
@@ -90,7 +90,7 @@ def go_on(elicitation_id: uuid.UUID, *, by: AbstractBaseUser) -> Elicitation:
         WrongModeError: It is a form.
         Elicitation.DoesNotExist: There is no such question for this person.
     """
-    elicitation = get(by, elicitation_id)
+    elicitation = of(by, elicitation)
     if not elicitation.is_url:
         raise WrongModeError(elicitation)
     if elicitation.closed_by_id == by.pk:

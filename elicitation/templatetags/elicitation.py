@@ -17,7 +17,7 @@ from elicitation.conf import settings as app_settings
 from elicitation.core import ElicitationURL
 from elicitation.core.untrusted import visible
 from elicitation.models import Elicitation, ServerPolicy
-from elicitation.pages import views
+from elicitation.pages import presentation
 from elicitation.pages.forms import form_class
 from elicitation.pages.localised import moment_text
 
@@ -89,7 +89,7 @@ def elicitation_inbox(context: Context, scope: str | None = None) -> dict[str, A
     policies = ServerPolicy.objects.for_servers({elicitation.server for elicitation in found})
     return {
         "is_shown": True,
-        "groups": views.groups(found, policies),
+        "groups": presentation.groups(found, policies),
         "ids": "elicitation-part",
     }
 
@@ -103,19 +103,21 @@ def elicitation_form(context: Context, elicitation: Elicitation, level: int = 2)
     fit, the question's own page says so, and comes back from there.
     """
     request: HttpRequest = context["request"]
+    if not request.user.is_authenticated:
+        return {}
     try:
-        elicitation = inbox.get(views.signed_in(request), elicitation.pk)
+        elicitation = inbox.get(request.user, elicitation.pk)
     except Elicitation.DoesNotExist:
         return {}
     policy = elicitation.server_policy
     if elicitation.is_url or not elicitation.is_open():
-        item = views.Item(elicitation, policy, elicitation.pk.hex)
+        item = presentation.Item(elicitation, policy, elicitation.pk.hex)
         return {"item": item, "ids": "elicitation", "is_open": False}
     inbox.shown(elicitation)
     ids = f"elicitation-{elicitation.pk.hex}"
     form = form_class()(elicitation.form_elicitation, prefill=policy.prefill, auto_id=f"{ids}-%s")
     return {
-        **views.question_context(
+        **presentation.question_context(
             elicitation, policy, form, next_url=request.get_full_path(), ids=ids
         ),
         "csrf_token": get_token(request),

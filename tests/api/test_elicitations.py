@@ -14,7 +14,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from elicitation import inbox
-from elicitation.core import FormAnswer
+from elicitation.api.serializers import CONTENT as CONTENT_OF_KINDS
+from elicitation.core import KINDS, FormAnswer
 from elicitation.models import Elicitation, StoredFormAnswer
 from tests.asking import allow, ask, schema
 
@@ -526,3 +527,7 @@ def test_the_person_reads_errors_in_their_language(api: APIClient, user: User) -
     error = response.json()["errors"]["name"]
     assert error["code"] == "required"
     assert error["message"] != "An answer is needed."
+
+
+def test_every_kind_of_the_core_says_what_it_is_in_content() -> None:
+    assert {kind.kind_name for kind in KINDS} == CONTENT_OF_KINDS.keys()

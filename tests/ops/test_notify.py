@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 from django.core import mail
 from django.core.exceptions import ImproperlyConfigured
@@ -158,12 +157,6 @@ def test_without_a_base_url_it_says_what_to_set(user: User, settings: SettingsWr
     (asked,) = park(user)
     with pytest.raises(ImproperlyConfigured, match="ELICITATION_BASE_URL"):
         notify.send_email(asked.pk)
-
-
-def test_the_asynchronous_twin(on: SettingsWrapper, user: User) -> None:
-    on.ELICITATION_EMAIL = False
-    (asked,) = park(user)
-    assert async_to_sync(notify.asend_email)(asked.pk)
 
 
 called: list[UUID] = []

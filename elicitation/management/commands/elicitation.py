@@ -16,13 +16,14 @@ from django.views.decorators.debug import sensitive_variables
 
 from elicitation import inbox
 from elicitation.conf import settings
-from elicitation.core import ElicitationRefusal, YesNo
+from elicitation.core import ElicitationRefusal
 from elicitation.core.untrusted import mixes_scripts
 from elicitation.management.terminal import ANSWER, Ended, Terminal
 from elicitation.models import Elicitation, ServerPolicy
-from elicitation.pages.forms import ElicitationForm, Question, form_class
+from elicitation.pages.fields import Question
+from elicitation.pages.forms import ElicitationForm, form_class
 from elicitation.pages.localised import moment_text, plain_digits
-from elicitation.pages.views import (
+from elicitation.pages.presentation import (
     HEADINGS,
     HEADINGS_OF_ADDRESSES,
     HEADINGS_OF_OTHERS,
@@ -188,7 +189,7 @@ class Command(BaseCommand):
                 try:
                     inbox.answer(
                         elicitation.pk,
-                        bound.to_answers(),
+                        bound.checked or bound.to_answers(),
                         by=user,
                         via=Via.COMMAND,
                         fingerprint=bound.sent_fingerprint,
@@ -393,7 +394,7 @@ class Command(BaseCommand):
         """Let the person choose by numbers, and return the values of what they chose."""
         for number, value in enumerate(values, 1):
             label, description = question.field.option(value)
-            if isinstance(question.asked, YesNo):
+            if question.field.options_are_ours:
                 self.terminal.listed(label, f"{number:>3}. ")
             else:
                 self.terminal.quote(
@@ -444,9 +445,9 @@ class Command(BaseCommand):
             self.terminal.quote(question.title)
             if answer.skipped:
                 self.terminal.typed(gettext("No answer"))
-            elif isinstance(question.asked, YesNo):
-                yes = answer.selected == ("Yes",)
-                self.terminal.typed(gettext("Yes") if yes else gettext("No"))
+            elif question.field.options_are_ours:
+                label, _description = question.field.option(question.field.initial_from(answer))
+                self.terminal.typed(label)
             elif answer.selected:
                 for label in answer.selected:
                     self.terminal.quote(label, ANSWER)

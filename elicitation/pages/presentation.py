@@ -1,0 +1,149 @@
+"""What pages, template tags, the terminal and the API say of an elicitation, in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from ..core.untrusted import mixes_scripts, one_line, speaks_of_secrets
+from ..models import Elicitation, ServerPolicy
+from .forms import ElicitationForm
+
+State = Elicitation.State
+
+HEADINGS: dict[str, Promise] = {
+    State.PENDING: _("This question has changed"),
+    State.ANSWERED: _("Your answer was recorded"),
+    State.DECLINED: _("You declined"),
+    State.EXPIRED: _("The time to answer is over"),
+    State.WITHDRAWN: _("This question was withdrawn"),
+}
+
+#: The same where somebody else, or a program, closed it.
+HEADINGS_OF_OTHERS: dict[str, Promise] = {
+    **HEADINGS,
+    State.ANSWERED: _("This question was answered"),
+    State.DECLINED: _("This question was declined"),
+}
+
+#: The same where it asked to open an address.
+HEADINGS_OF_ADDRESSES: dict[str, Promise] = {
+    **HEADINGS,
+    State.ANSWERED: _("You agreed to open the address"),
+}
+
+#: What a person should know of an address, by ``core.URL_WARNINGS``.
+WARNINGS: dict[str, Promise] = {
+    "insecure": _("The connection is not encrypted: others can read what you enter."),
+    "loopback": _("It is on your own computer, not on the Internet."),
+    "private_address": _("It is in a private network, such as a company's, not on the Internet."),
+    "ip_address": _("Its host is a number and not a name: it does not say whose it is."),
+    "port": _("It names a port that is not the usual one."),
+    "idn": _("Its name has letters beyond a to z, and may only look like a name that you know."),
+    "mixed_scripts": _("Its name mixes letters of several scripts. Honest names rarely do."),
+    "lookalike": _("Letters of its name look like others: it can be taken for another name."),
+    "imitates": _("It looks like an address of this site, and is not."),
+    "long": _("Its name is very long. Whose it is stands at its end."),
+}
+
+STATE_NAMES: dict[str, Promise] = {
+    State.ANSWERED: _("Answered"),
+    State.DECLINED: _("Declined"),
+    State.EXPIRED: _("Time ran out"),
+    State.WITHDRAWN: _("Withdrawn"),
+}
+
+#: Why what was sent now was not stored, by the code of ``inbox.ElicitationClosedError``.
+NOT_STORED: dict[str, Promise] = {
+    "answered": _("The question was already answered. What you sent now was not stored."),
+    "declined": _("The question was already declined. What you sent now was not stored."),
+    "expired": _("What you sent came too late. It was not stored."),
+    "withdrawn": _("The question was withdrawn before. What you sent now was not stored."),
+    "replaced": _(
+        "The server asked something else while this form was open. What you sent was not stored."
+    ),
+}
+
+
+def shown_name(policy: ServerPolicy) -> str:
+    """Return the name under which a server is shown: the operator's, on one line."""
+    return one_line(policy.display_name)
+
+
+def question_context(
+    elicitation: Elicitation,
+    policy: ServerPolicy,
+    form: ElicitationForm,
+    *,
+    next_url: str = "",
+    ids: str = "elicitation",
+) -> dict[str, Any]:
+    """Return what ``elicitation/form.html`` shows.
+
+    Args:
+        elicitation: The question.
+        policy: What the operator decided about its server.
+        form: The form, with or without what was typed.
+        next_url: Where to go afterwards; an address of this site.
+        ids: The beginning of the ids of elements, other for each form of a page.
+    """
+    texts = [elicitation.message]
+    for asked in form.questions:
+        texts += [asked.title, asked.description]
+    name = shown_name(policy)
+    return {
+        "elicitation": elicitation,
+        "form": form,
+        "server_name": name,
+        "speaks_of_secrets": speaks_of_secrets(*texts),
+        "mixes_scripts": mixes_scripts(name),
+        "next": next_url,
+        "leave_url": next_url or reverse("elicitation:inbox"),
+        "ids": ids,
+    }
+
+
+class Item:
+    """A question as the inbox shows it."""
+
+    def __init__(self, elicitation: Elicitation, policy: ServerPolicy, number: str) -> None:
+        self.elicitation = elicitation
+        self.server_name = shown_name(policy)
+        self.number = number
+        self.state = elicitation.current_state()
+        self.is_open = self.state == State.PENDING
+        self.state_name = STATE_NAMES.get(self.state, "")
+
+    @property
+    def closed_at(self) -> datetime:
+        """When it was closed, be it noted in the row yet or not."""
+        return self.elicitation.closed_at or self.elicitation.expires_at
+
+
+@dataclass
+class Group:
+    """The questions of one conversation, or those of none."""
+
+    label: str
+    items: list[Item] = field(default_factory=list)
+    heading: bool = True
+
+
+def groups(elicitations: Iterable[Elicitation], policies: dict[str, ServerPolicy]) -> list[Group]:
+    """Return questions by conversation; the group with the most urgent question is first."""
+    found: dict[tuple[str, str], Group] = {}
+    for number, elicitation in enumerate(elicitations):
+        label = elicitation.scope_label
+        # Two conversations may have one label; what has none is one group.
+        key = (label, elicitation.scope if label else "")
+        group = found.setdefault(key, Group(label))
+        group.items.append(Item(elicitation, policies[elicitation.server], f"w{number}"))
+    for group in found.values():
+        group.heading = bool(group.label) or len(found) > 1
+    return list(found.values())

@@ -53,7 +53,7 @@ def put(
             scope_label="",
             call="c",
             round=1,
-            respondent=respondent,
+            respondent_id=respondent.pk,
         )
 
 

@@ -67,10 +67,10 @@ class URLPolicyRefusal(ElicitationRefusal):
 
     def __init__(self, server: str) -> None:
         super().__init__(
-            f"The server '{server}' asks people to open an address that its policy does not list. "
-            "An operator decides that in the admin, under server policies.",
+            f"The server '{server}' asks people to open a URL that its policy does not list. "
+            "An operator can change that in the admin, under server policies.",
             code="not_allowed",
-            reason="an address that the policy does not list",
+            reason="a URL that the policy does not list",
         )
 
 
@@ -90,7 +90,7 @@ def check_name(field: str, value: object, *, blank: bool = False) -> str:
     if len(value) > MAX_NAME_CHARS:
         raise InvalidNameError(field, f"is longer than {MAX_NAME_CHARS} characters")
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
-        raise InvalidNameError(field, "holds a control character or half a character")
+        raise InvalidNameError(field, "contains a control character or an invalid Unicode character")
     return value
 
 
@@ -119,9 +119,9 @@ def encode_json(field: str, value: object, max_bytes: int) -> str:
         text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError):
         # The reason would repeat the value, which is not ours to show.
-        raise TooLargeError(field, "they are not JSON, or nested too deeply") from None
+        raise TooLargeError(field, "not valid JSON, or nested too deeply") from None
     if len(text) > max_bytes:
-        raise TooLargeError(field, f"it has more than {max_bytes} bytes of JSON")
+        raise TooLargeError(field, f"more than {max_bytes} bytes of JSON")
     return text
 
 

@@ -26,7 +26,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", one).lower().replace(" ", "-") for one in headings}
 
 
-@pytest.mark.parametrize("source", PAGES, ids=lambda source: f"{source.parent.name}/{source.name}")
+@pytest.mark.parametrize("source", PAGES, ids=lambda source: str(source.relative_to(BASE_DIR)))
 def test_links_lead_somewhere(source: Path) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", text_of(source)):
         if "://" in link:

@@ -83,7 +83,7 @@ def test_cleaning_up_forgets_addresses_that_nobody_can_open(user: User) -> None:
     for dry_run in (True, False):
         out = StringIO()
         call_command("elicitation_cleanup", stdout=out, dry_run=dry_run)
-        assert "forgotten addresses 1," in out.getvalue()
+        assert "removed URLs 1," in out.getvalue()
     kept = {row.pk for row in Elicitation.objects.with_address()}
     assert kept == {fresh.pk, waiting.pk}
     lapsed.refresh_from_db()

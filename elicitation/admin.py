@@ -210,19 +210,19 @@ class ElicitationAdmin(RecordAdmin):
         "notified",
     )
 
-    asked = _when("asked_at", _("asked"))
+    asked = _when("asked_at", _("asked at"))
     deadline = _when("expires_at", _("deadline"))
-    closed = _when("closed_at", _("closed"))
-    first_shown = _when("first_shown_at", _("first shown"))
-    delivered = _when("delivered_at", _("delivered"))
-    notified = _when("notified_at", _("e-mail sent"))
+    closed = _when("closed_at", _("closed at"))
+    first_shown = _when("first_shown_at", _("first shown at"))
+    delivered = _when("delivered_at", _("delivered at"))
+    notified = _when("notified_at", _("e-mail sent at"))
 
     @admin.display(description=_("state"), ordering="state")
     def state_now(self, row: Elicitation) -> str:
         """The state, where a question past its deadline has expired, noted yet or not."""
         return str(Elicitation.State(row.current_state()).label)
 
-    @admin.display(description=_("fields"))
+    @admin.display(description=_("questions"))
     def fields_asked(self, row: Elicitation) -> str:
         """The names of the properties: letters, digits, `_`, `.` and `-`, or no form.
 
@@ -256,7 +256,7 @@ class ElicitationAdmin(RecordAdmin):
         """Whether this person may end the time to answer."""
         return request.user.has_perm("elicitation.expire_elicitation")
 
-    @admin.action(description=_("Withdraw the selected questions"), permissions=["withdraw"])
+    @admin.action(description=_("Withdraw the selected requests"), permissions=["withdraw"])
     def withdraw_selected(
         self, request: HttpRequest, queryset: models.QuerySet[Elicitation]
     ) -> None:
@@ -264,7 +264,7 @@ class ElicitationAdmin(RecordAdmin):
         self._close(request, queryset, inbox.withdraw, gettext("Withdrawn."))
 
     @admin.action(
-        description=_("End the time to answer the selected questions now"),
+        description=_("End the time to answer the selected requests now"),
         permissions=["expire"],
     )
     def expire_selected(
@@ -292,12 +292,12 @@ class ElicitationAdmin(RecordAdmin):
                 self.log_change(request, closed, note)
                 done += 1
         if done:
-            text = ngettext("%d question was closed.", "%d questions were closed.", done)
+            text = ngettext("%d request was closed.", "%d requests were closed.", done)
             self.message_user(request, text % done, messages.SUCCESS)
         if skipped:
             text = ngettext(
-                "%d question was skipped: it is closed already.",
-                "%d questions were skipped: they are closed already.",
+                "%d request was skipped: it is already closed.",
+                "%d requests were skipped: they are already closed.",
                 skipped,
             )
             self.message_user(request, text % skipped, messages.WARNING)
@@ -330,8 +330,8 @@ class ParkedCallAdmin(RecordAdmin):
         "claimed",
     )
 
-    received = _when("received_at", _("round received"))
-    claimed = _when("leased_until", _("being resumed until"))
+    received = _when("received_at", _("round received at"))
+    claimed = _when("leased_until", _("reserved for resuming until"))
 
 
 @admin.register(StoredFormAnswer)
@@ -348,8 +348,8 @@ class StoredFormAnswerAdmin(RecordAdmin):
     )
     list_filter = (ServerFilter,)
 
-    recorded = _when("recorded_at", _("recorded"))
-    usable_until = _when("expires_at", _("usable until"))
+    recorded = _when("recorded_at", _("stored at"))
+    usable_until = _when("expires_at", _("valid until"))
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Show what was said to those who may read it."""

@@ -23,6 +23,7 @@ from django.db.models.functions import Now
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 from django.views.decorators.debug import sensitive_variables
 
 from .core import (
@@ -74,10 +75,10 @@ class URLPolicyRefusal(ElicitationRefusal):
 
     def __init__(self, server: str) -> None:
         super().__init__(
-            f"The server '{server}' asks people to open an address that its policy does not list. "
-            "An operator decides that in the admin, under server policies.",
+            f"The server '{server}' asks people to open a URL that its policy does not list. "
+            "An operator can change that in the admin, under server policies.",
             code="not_allowed",
-            reason="an address that the policy does not list",
+            reason="a URL that the policy does not list",
         )
 
 
@@ -97,7 +98,9 @@ def check_name(field: str, value: object, *, blank: bool = False) -> str:
     if len(value) > MAX_NAME_CHARS:
         raise InvalidNameError(field, f"is longer than {MAX_NAME_CHARS} characters")
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
-        raise InvalidNameError(field, "holds a control character or half a character")
+        raise InvalidNameError(
+            field, "contains a control character or an invalid Unicode character"
+        )
     return value
 
 
@@ -126,9 +129,9 @@ def encode_json(field: str, value: object, max_bytes: int) -> str:
         text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError):
         # The reason would repeat the value, which is not ours to show.
-        raise TooLargeError(field, "they are not JSON, or nested too deeply") from None
+        raise TooLargeError(field, "not valid JSON, or nested too deeply") from None
     if len(text) > max_bytes:
-        raise TooLargeError(field, f"it has more than {max_bytes} bytes of JSON")
+        raise TooLargeError(field, f"more than {max_bytes} bytes of JSON")
     return text
 
 
@@ -162,14 +165,14 @@ class ServerPolicy(models.Model):
         """What a server may put in front of a person (MCP 2026-07-28, client/elicitation)."""
 
         NONE = "none", _("nothing")
-        URL = "url", _("addresses to open, no forms")
-        URL_AND_FORM = "url_and_form", _("addresses to open, and forms")
+        URL = "url", _("links to open, no forms")
+        URL_AND_FORM = "url_and_form", _("links to open, and forms")
 
     id = models.UUIDField(primary_key=True, editable=False)
     server = models.CharField(
         _("server"),
         max_length=MAX_NAME_CHARS,
-        help_text=_("The name under which this site configured the server, exactly."),
+        help_text=_("The exact name under which this site configured the server."),
     )
     policy = models.CharField(
         _("may show"), max_length=16, choices=Policy.choices, default=Policy.URL
@@ -178,12 +181,12 @@ class ServerPolicy(models.Model):
         _("label"),
         max_length=MAX_LABEL_CHARS,
         blank=True,
-        help_text=_("What people see as the name of the server. Empty: the configured name."),
+        help_text=_("The name of the server that people see. Empty: the configured name."),
     )
     allow_confirmation = models.BooleanField(
         _("confirmations"),
         default=False,
-        help_text=_("Allow questions without fields: a message to accept or decline."),
+        help_text=_("Allow requests without questions: a message to accept or decline."),
     )
     wide_limits = models.BooleanField(
         _("long forms"),
@@ -203,15 +206,15 @@ class ServerPolicy(models.Model):
         _("allowed domains"),
         blank=True,
         help_text=_(
-            "The hosts of the addresses that the server may ask people to open, one a line: "
-            "example.com for this host alone, *.example.com for every name below it. "
-            "Empty: any host."
+            "The hosts of the links that the server may ask people to open, one per line: "
+            "example.com for this host only, *.example.com for every name below it. Empty: "
+            "any host."
         ),
     )
     allow_loopback_http = models.BooleanField(
         _("plain http on this machine"),
         default=False,
-        help_text=_("Allow addresses such as http://localhost:8000/, for development."),
+        help_text=_("Allow links such as http://localhost:8000/, for development."),
     )
 
     objects = ServerPolicyQuerySet.as_manager()
@@ -239,23 +242,28 @@ class ServerPolicy(models.Model):
             raise ValidationError({"server": str(error)}) from None
         others = ServerPolicy.objects.exclude(pk=self.pk) if self.pk else ServerPolicy.objects
         if self._state.adding and ServerPolicy.objects.filter(pk=row_key(self.server)).exists():
-            raise ValidationError({"server": _("There is a policy for this server already.")})
+            raise ValidationError({"server": _("There is already a policy for this server.")})
         if any(
             is_invisible(character) or unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
             for character in self.label
         ):
             raise ValidationError(
-                {"label": _("A label is one line without invisible or control characters.")}
+                {
+                    "label": _(
+                        "A label must be one line, without invisible characters and control "
+                        "characters."
+                    )
+                }
             )
         for line in self._allowed_lines():
             if _allowed_host(line) is None:
                 message = _(
-                    "Write one host a line, such as example.com or *.example.com, without "
+                    "Write one host per line, such as example.com or *.example.com, without "
                     "https:// and without a path."
                 )
                 raise ValidationError({"allowed_domains": message})
         if any(is_same_name(self.display_name, other.display_name) for other in others.all()):
-            raise ValidationError({"label": _("Another server is shown under this name already.")})
+            raise ValidationError({"label": _("Another server is already shown under this name.")})
 
     @property
     def allows_asking(self) -> bool:
@@ -460,7 +468,7 @@ class Elicitation(models.Model):
     class State(models.TextChoices):
         """What became of the question; four ways of not being answered, kept apart."""
 
-        PENDING = "pending", _("waiting")
+        PENDING = "pending", pgettext_lazy("state", "open")
         ANSWERED = "answered", _("answered")
         DECLINED = "declined", _("declined")
         EXPIRED = "expired", _("expired")
@@ -469,24 +477,24 @@ class Elicitation(models.Model):
     class Via(models.TextChoices):
         """Through which face it was closed."""
 
-        PAGE = "page", _("page")
+        PAGE = "page", _("web page")
         API = "api", _("API")
         ADMIN = "admin", _("admin")
         COMMAND = "command", _("command")
-        HOST = "host", _("host")
+        HOST = "host", _("host application")
 
     class Delivery(models.TextChoices):
         """How it ended with the server."""
 
         DELIVERED = "delivered", _("delivered")
         SERVER_ERROR = "server_error", _("delivered; the tool reported an error")
-        ROUND_LOST = "round_lost", _("lost: the server refused it, or the call broke off")
-        DROPPED = "dropped", _("dropped: the server no longer asked")
+        ROUND_LOST = "round_lost", _("lost: the server refused the answer, or the call broke off")
+        DROPPED = "dropped", _("dropped: the server no longer needed the answer")
         NEVER_RESUMED = "never_resumed", _("never sent: the call was not resumed")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     # No foreign key: the question outlives the call's row, as a record.
-    parked_call_id = models.UUIDField(_("call's row"), db_index=True, editable=False)
+    parked_call_id = models.UUIDField(_("record of the call"), db_index=True, editable=False)
     scope = models.CharField(_("scope"), max_length=MAX_NAME_CHARS)
     scope_key = models.UUIDField(editable=False)
     scope_label = models.CharField(_("conversation"), max_length=MAX_LABEL_CHARS, blank=True)
@@ -507,13 +515,13 @@ class Elicitation(models.Model):
     tool = models.CharField(_("tool"), max_length=MAX_NAME_CHARS)
     key = models.CharField(_("request key"), max_length=MAX_NAME_CHARS, blank=True)
     round = models.PositiveSmallIntegerField(_("round"))
-    number = models.PositiveSmallIntegerField(_("number among identical ones"), default=0)
+    number = models.PositiveSmallIntegerField(_("number among identical requests"), default=0)
     message = models.TextField(_("message"))
     requested_schema = models.TextField(_("requested schema"))
     # The address that a person is asked to open: whole, because they have to see it whole, and
     # only as long as they can open it. Its host stays, for the audit.
     url = models.TextField(blank=True, editable=False)
-    url_host = models.CharField(_("host of the address"), max_length=255, blank=True)
+    url_host = models.CharField(_("host of the link"), max_length=255, blank=True)
     # MCP 2025-11-25's `elicitationId`, by which a server says that the person has finished.
     url_id = models.CharField(max_length=MAX_NAME_CHARS, blank=True, editable=False)
     # With what the schema was parsed when it was asked: the policy may change in the meantime.
@@ -531,10 +539,10 @@ class Elicitation(models.Model):
         _("state"), max_length=9, choices=State.choices, default=State.PENDING
     )
     reason = models.CharField(_("reason"), max_length=32, blank=True)
-    asked_at = models.DateTimeField(_("asked"))
+    asked_at = models.DateTimeField(_("asked at"))
     expires_at = models.DateTimeField(_("deadline"))
-    first_shown_at = models.DateTimeField(_("first shown"), null=True)
-    closed_at = models.DateTimeField(_("closed"), null=True)
+    first_shown_at = models.DateTimeField(_("first shown at"), null=True)
+    closed_at = models.DateTimeField(_("closed at"), null=True)
     closed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         verbose_name=_("closed by"),
@@ -545,7 +553,7 @@ class Elicitation(models.Model):
     closed_via = models.CharField(
         _("closed through"), max_length=7, choices=Via.choices, blank=True
     )
-    delivered_at = models.DateTimeField(_("delivered"), null=True)
+    delivered_at = models.DateTimeField(_("delivered at"), null=True)
     delivery = models.CharField(_("delivery"), max_length=13, choices=Delivery.choices, blank=True)
     #: Whether its server waits in the middle of a call for the answer.
     in_call = models.BooleanField(_("the server waits"), default=False, editable=False)
@@ -553,7 +561,7 @@ class Elicitation(models.Model):
     # When the host is told again that it is closed, unless the call goes on before; how often
     # it was told again.
     resume_at = models.DateTimeField(null=True, editable=False)
-    resent = models.PositiveSmallIntegerField(default=0, editable=False)
+    resent = models.PositiveSmallIntegerField(_("times sent again"), default=0, editable=False)
     # When somebody last said that they have done what they opened the address for.
     continued_at = models.DateTimeField(null=True, editable=False)
     # When the respondent was sent an e-mail about it.
@@ -565,8 +573,8 @@ class Elicitation(models.Model):
     read_for: Any = None
 
     class Meta:
-        verbose_name = _("elicitation")
-        verbose_name_plural = _("elicitations")
+        verbose_name = _("request")
+        verbose_name_plural = _("requests")
         ordering = ("expires_at", "id")
         permissions = (
             ("answer_any", "Can answer questions put to anybody"),
@@ -712,16 +720,16 @@ class ParkedCall(models.Model):
     options = models.TextField(default="{}", editable=False)
     round = models.PositiveSmallIntegerField(_("round"))
     #: The round's requests by the server's keys, as JSON text.
-    requests = models.TextField(_("requests"), editable=False)
+    requests = models.TextField(_("requests of the round"), editable=False)
     #: The request state as JSON text: ``null`` where the server sent none, ``""`` is a value.
     request_state = models.TextField(_("request state"), editable=False)
-    received_at = models.DateTimeField(_("round received"))
+    received_at = models.DateTimeField(_("round received at"))
     #: Whether the round came as an error, so that its retry is a plain call.
     plain = models.BooleanField(default=False, editable=False)
     #: Stands for the process that is resuming it, until the moment below.
     lease = models.UUIDField(null=True, editable=False)
     #: By the clock of the database: the clocks of two hosts may differ.
-    leased_until = models.DateTimeField(_("being resumed until"), null=True)
+    leased_until = models.DateTimeField(_("reserved for resuming until"), null=True)
     #: How often it was parked with a new question: what ``MAX_ROUNDS`` bounds.
     asked = models.PositiveSmallIntegerField(_("times asked"), default=0)
     #: Why the last request did not reach the server, as a code; when it is tried again, or when a
@@ -794,7 +802,7 @@ class StoredFormAnswer(models.Model):
     server = models.CharField(_("server"), max_length=MAX_NAME_CHARS)
     tool = models.CharField(_("tool"), max_length=MAX_NAME_CHARS)
     fingerprint = models.CharField(_("fingerprint"), max_length=64)
-    number = models.PositiveSmallIntegerField(_("number among identical ones"), default=0)
+    number = models.PositiveSmallIntegerField(_("number among identical requests"), default=0)
     #: The round in which it was asked; 0 where a host recorded it by itself.
     round = models.PositiveSmallIntegerField(default=0, editable=False)
     #: Whether a person gave it. Not where the time ran out, or the question was withdrawn.
@@ -810,8 +818,8 @@ class StoredFormAnswer(models.Model):
     )
     action = models.CharField(_("action"), max_length=7, choices=Action.choices)
     answers_json = models.TextField(editable=False)
-    recorded_at = models.DateTimeField(_("recorded"))
-    expires_at = models.DateTimeField(_("usable until"), db_index=True)
+    recorded_at = models.DateTimeField(_("stored at"))
+    expires_at = models.DateTimeField(_("valid until"), db_index=True)
 
     #: What was found to fit when the answer was taken; no column.
     content: Mapping[str, Any] | None = None

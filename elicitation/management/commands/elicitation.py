@@ -85,7 +85,7 @@ class Command(BaseCommand):
             self._list(user)
             return
         if user is None:
-            raise CommandError(gettext("Nothing waits for anybody."))
+            raise CommandError(gettext("There are no open requests."))
         elicitation = _found(user, options["id"])
         if not elicitation.is_open():
             raise CommandError(_of(HEADINGS_OF_OTHERS, elicitation.current_state()))
@@ -94,30 +94,32 @@ class Command(BaseCommand):
         except (Ended, KeyboardInterrupt) as error:
             self.terminal.say()
             raise CommandError(
-                gettext("Nothing was sent. The question still waits."),
+                gettext("Nothing was sent. The request stays open."),
                 returncode=130 if isinstance(error, KeyboardInterrupt) else 1,
             ) from None
         except inbox.ElicitationClosedError as closed:
             raise CommandError(_of(NOT_STORED, closed.code)) from None
         except Elicitation.DoesNotExist:
-            raise CommandError(gettext("The question is gone. Nothing was stored.")) from None
+            raise CommandError(
+                gettext("The request no longer exists. Nothing was stored.")
+            ) from None
 
     # --- The list ----------------------------------------------------------------------------
 
     def _list(self, user: AbstractBaseUser | None) -> None:
         if user is None:
-            self.terminal.say(gettext("Nothing waits for anybody."))
+            self.terminal.say(gettext("There are no open requests."))
             return
         waiting = list(inbox.waiting(user))
         name = user.get_username()
         if not waiting:
-            self.terminal.say(gettext("Nothing waits for %(user)s.") % {"user": name})
+            self.terminal.say(gettext("No open requests for %(user)s.") % {"user": name})
             return
         count = len(waiting)
         self.terminal.say(
             ngettext(
-                "%(count)s question waits for %(user)s.",
-                "%(count)s questions wait for %(user)s.",
+                "%(count)s open request for %(user)s.",
+                "%(count)s open requests for %(user)s.",
                 count,
             )
             % {"count": count, "user": name}
@@ -156,8 +158,8 @@ class Command(BaseCommand):
         if context["speaks_of_secrets"]:
             self.terminal.say(
                 gettext(
-                    "This question speaks of a password, a key, a token or a code. Decline if the "
-                    "server wants one: no honest server asks for it in a form."
+                    "This request mentions a password, a key, a token or a code. Decline if "
+                    "the server wants one: no honest server asks for it in a form."
                 )
             )
         self._answer(elicitation, user, form, yes=yes)
@@ -217,24 +219,21 @@ class Command(BaseCommand):
             url = policy.parse_url(elicitation.url, site_host=site_host)
         except ElicitationRefusal:
             raise CommandError(
-                gettext(
-                    "The address is not shown: this site does not let the server ask for it any "
-                    "more."
-                )
+                gettext("The link is not shown: this site no longer lets the server ask for it.")
             ) from None
-        terminal.say(gettext("This is the whole address"))
+        terminal.say(gettext("This is the whole link"))
         terminal.quote(url.text)
         if url.registrable_domain:
-            owner = gettext("Whose address it is: %(domain)s")
+            owner = gettext("The link belongs to: %(domain)s")
             terminal.say(owner % {"domain": url.registrable_domain})
         if "idn" in url.warnings:
-            terminal.say(f"{gettext('The same name in plain letters:')} {url.host}")
+            terminal.say(f"{gettext('The same name in technical notation:')} {url.host}")
         for code in url.warnings:
             terminal.listed(str(WARNINGS[code]), "! ")
         terminal.say(
             gettext(
-                "This site has not opened it and does not know what is there. Go on only if you "
-                "know whose it is."
+                "This site has not opened the link and does not know what is there. Go on "
+                "only if you know whose link it is."
             )
         )
         choice = self._choose(gettext("Agree"), gettext("Decline"), gettext("Leave it for now"))
@@ -256,7 +255,7 @@ class Command(BaseCommand):
 
     def _wait(self, elicitation: Elicitation, user: AbstractBaseUser) -> None:
         """Wait until the person has done there what the server wants."""
-        self.terminal.say(gettext("Come back and press Continue when you have finished."))
+        self.terminal.say(gettext("When you have finished there, come back and press Continue."))
         with suppress(Ended, KeyboardInterrupt):
             choice = self._choose(gettext("Continue"), gettext("Decline"), gettext("Later"))
             if choice == 1:
@@ -269,7 +268,7 @@ class Command(BaseCommand):
         self.terminal.say(_of(HEADINGS, Elicitation.State.DECLINED))
 
     def _leave(self) -> None:
-        self.terminal.say(gettext("Nothing was sent. The question still waits."))
+        self.terminal.say(gettext("Nothing was sent. The request stays open."))
 
     def _frame(
         self, elicitation: Elicitation, policy: ServerPolicy, user: AbstractBaseUser
@@ -280,17 +279,32 @@ class Command(BaseCommand):
         terminal.say(gettext("%(server)s asks %(user)s") % names)
         terminal.say()
         if elicitation.round > 1:
-            terminal.say(gettext("This is the next question of the same tool call."))
+            terminal.say(gettext("This is the next request of the same tool call."))
         terminal.say(gettext("An external server asks this. This site does not."))
-        terminal.say(gettext("Whatever stands behind a bar was written by the server."))
-        terminal.say(
-            gettext(
-                "Your answer goes to %(server)s. The AI agent that uses it for you may see it, "
-                "too."
+        terminal.say(gettext("Lines that begin with a bar were written by the server."))
+        if elicitation.is_url:
+            terminal.say(
+                gettext(
+                    "%(server)s wants you to open a link. The server learns only whether you "
+                    "agree."
+                )
+                % names
             )
-            % names
-        )
-        terminal.say(gettext("Never enter passwords, keys or card numbers here."))
+            terminal.say(
+                gettext(
+                    "What you enter there goes to the operator of that page. Neither this site "
+                    "nor the AI agent sees it."
+                )
+            )
+        else:
+            terminal.say(
+                gettext(
+                    "Your answer goes to %(server)s. The AI agent that uses this server for you "
+                    "may see the answer, too."
+                )
+                % names
+            )
+            terminal.say(gettext("Never enter passwords, keys or card numbers here."))
         if mixes_scripts(names["server"]):
             terminal.say(
                 gettext(
@@ -306,8 +320,8 @@ class Command(BaseCommand):
         if elicitation.in_call:
             terminal.say(
                 gettext(
-                    "The server waits for your answer until then. Afterwards it can no longer be "
-                    "sent."
+                    "The server waits for your answer until then. After that, your answer "
+                    "can no longer be sent."
                 )
             )
         if elicitation.message.strip():
@@ -354,7 +368,7 @@ class Command(BaseCommand):
         if question.is_optional:
             self.terminal.say(gettext("(optional)"))
             if question.form.initial.get(question.name) is None:
-                self.terminal.say(gettext("Press Enter to leave it blank."))
+                self.terminal.say(gettext("Press Enter for no answer."))
 
     def _typed(self, question: Question) -> dict[str, Any]:
         """Return what a browser would send of one question."""
@@ -380,7 +394,7 @@ class Command(BaseCommand):
 
     def _offer_blank(self, question: Question) -> None:
         if question.is_optional:
-            self.terminal.say(gettext("Type %(blank)s to leave it blank.") % {"blank": BLANK})
+            self.terminal.say(gettext("Type %(blank)s for no answer.") % {"blank": BLANK})
 
     def _lines(self) -> str:
         lines = []
@@ -401,7 +415,9 @@ class Command(BaseCommand):
                     f"{label}\n({description})" if description else label, f"{number:>3}. "
                 )
         if several:
-            self.terminal.say(gettext("Type the numbers of your choices, with blanks between."))
+            self.terminal.say(
+                gettext("Type the numbers of your choices, with spaces between them.")
+            )
         else:
             self.terminal.say(gettext("Type the number of your choice."))
         nothing: Any = [] if several else ""
@@ -476,16 +492,16 @@ def _person(name: str | None) -> AbstractBaseUser | None:
             return None
         if len(asked) > 1:
             raise CommandError(
-                gettext("Questions wait for several people. Say with --user whose you mean.")
+                gettext("Several people have open requests. Choose one person with --user.")
             )
         wanted: dict[str, Any] = {"pk": asked[0]}
     else:
         wanted = {model.USERNAME_FIELD: name}
     user: AbstractBaseUser | None = model._default_manager.filter(**wanted).first()
     if user is None:
-        raise CommandError(gettext("There is no user of that name."))
+        raise CommandError(gettext("There is no user with this name."))
     if not user.is_active:
-        raise CommandError(gettext("That user's account is not active."))
+        raise CommandError(gettext("The account of this user is not active."))
     return user
 
 
@@ -503,12 +519,14 @@ def _found(user: AbstractBaseUser, text: str) -> Elicitation:
     except Elicitation.DoesNotExist:
         found = []
     if len(found) > 1:
-        raise CommandError(gettext("The ids of several questions begin so. Type more of it."))
+        raise CommandError(
+            gettext("The ids of several requests begin with this text. Type more characters.")
+        )
     if not found:
         raise CommandError(
             gettext(
-                "No question of that id waits for %(user)s. `manage.py elicitation` lists those "
-                "that do."
+                "There is no open request with this id for %(user)s. `manage.py "
+                "elicitation` lists the open requests."
             )
             % {"user": user.get_username()}
         )

@@ -90,7 +90,7 @@ def check_name(field: str, value: object, *, blank: bool = False) -> str:
     if len(value) > MAX_NAME_CHARS:
         raise InvalidNameError(field, f"is longer than {MAX_NAME_CHARS} characters")
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
-        raise InvalidNameError(field, "contains a control character or an invalid Unicode character")
+        raise InvalidNameError(field, "has a control character or an invalid Unicode character")
     return value
 
 

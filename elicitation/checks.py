@@ -109,7 +109,7 @@ def _contradictions() -> Messages:
             Error(
                 "ELICITATION_EMAIL is on, and ELICITATION_BASE_URL is not set: the app sends no "
                 "e-mails, because their links would lead nowhere.",
-                hint="Set ELICITATION_BASE_URL to the URL of the site, such as 'https://example.com'.",
+                hint="Set it to the URL of the site, such as 'https://example.com'.",
                 id="elicitation.E002",
             )
         )

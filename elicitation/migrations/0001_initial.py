@@ -350,9 +350,9 @@ class Migration(migrations.Migration):
                 "verbose_name_plural": "requests",
                 "ordering": ("expires_at", "id"),
                 "permissions": (
-                    ("answer_any", "Can answer questions put to anybody"),
-                    ("withdraw_elicitation", "Can withdraw elicitations"),
-                    ("expire_elicitation", "Can let elicitations expire"),
+                    ("answer_any", "Can answer requests put to anybody"),
+                    ("withdraw_elicitation", "Can withdraw requests"),
+                    ("expire_elicitation", "Can let requests expire"),
                     ("view_metrics", "Can read the metrics"),
                 ),
                 "indexes": [

@@ -1,4 +1,4 @@
-"""The questions that wait, in a terminal: list them, answer one, or decline it."""
+"""The inbox in a terminal: list open elicitations, answer or decline one."""
 
 from __future__ import annotations
 
@@ -41,31 +41,31 @@ Via = Elicitation.Via
 
 #: How many lines of a message the list shows.
 LISTED_LINES = 3
-#: What leaves a question blank that the server suggests an answer to.
+#: Typed to give no answer to a question for which the server suggests one.
 BLANK = "-"
 
 
 class Command(BaseCommand):
-    """List the questions that wait for a person, and answer or decline one as that person."""
+    """List the open elicitations of a person, and answer or decline one as that person."""
 
     help = (
-        "List the questions that wait for a person. `elicitation answer ID` shows one as its "
-        "page does, asks for the answers and records them as that person's; the audit says that "
-        "it was this command. Who may answer is decided by ELICITATION_ACCESS, as on the pages."
+        "List the open requests of a person. `elicitation answer ID` shows a request as its page "
+        "does, asks its questions and sends the answers as this person. The audit says that it "
+        "was this command. ELICITATION_ACCESS decides who may answer, as on the pages."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Add the command's options."""
         user = {
             "metavar": "NAME",
-            "help": "the user name of the person; needed where questions wait for several people",
+            "help": "the user name of the person; needed if several people have open requests",
         }
         parser.add_argument("--user", default=None, **user)  # type: ignore[arg-type]
         actions = parser.add_subparsers(dest="action", metavar="ACTION")
-        listing = actions.add_parser("list", help="list what waits (the default)")
-        answer = actions.add_parser("answer", help="answer a question, or decline it")
+        listing = actions.add_parser("list", help="list the open requests (the default)")
+        answer = actions.add_parser("answer", help="answer a request, or decline it")
         for one in (listing, answer):
-            # Its default must not undo what stands before the action.
+            # The default must not replace a --user before the action.
             one.add_argument("--user", default=SUPPRESS, **user)  # type: ignore[arg-type]
         answer.add_argument(
             "id",
@@ -135,12 +135,12 @@ class Command(BaseCommand):
             if elicitation.message.strip():
                 self.terminal.quote(elicitation.message, " " * 10, most=LISTED_LINES)
 
-    # --- One question ------------------------------------------------------------------------
+    # --- One request -------------------------------------------------------------------------
 
     def _show(
         self, elicitation: Elicitation, user: AbstractBaseUser, *, decline: bool, yes: bool
     ) -> None:
-        """Show a question and do with it what the person wants."""
+        """Show an elicitation, and answer, decline or leave it."""
         policy = ServerPolicy.objects.for_server(elicitation.server)
         self._frame(elicitation, policy, user)
         inbox.shown(elicitation)
@@ -168,7 +168,7 @@ class Command(BaseCommand):
     def _answer(
         self, elicitation: Elicitation, user: AbstractBaseUser, form: ElicitationForm, *, yes: bool
     ) -> None:
-        """Ask all questions, and send the answers once they fit and the person says so."""
+        """Ask all questions. Send the answers when they fit and the person agrees."""
         asked = form.questions
         data: dict[str, Any] = {"fingerprint": elicitation.fingerprint}
         bound = self._ask(elicitation, asked, data)
@@ -210,7 +210,7 @@ class Command(BaseCommand):
     def _consent(
         self, elicitation: Elicitation, policy: ServerPolicy, user: AbstractBaseUser
     ) -> None:
-        """Ask whether the person agrees to open an address, and show it for that.
+        """Show a URL, and ask whether the person agrees to open it.
 
         Nobody agrees by ``--yes``: it was typed before the address was seen.
         """
@@ -243,7 +243,8 @@ class Command(BaseCommand):
             )
             terminal.say(_of(HEADINGS_OF_ADDRESSES, Elicitation.State.ANSWERED))
             terminal.say()
-            # On one line, so that it can be copied; it is ASCII and has nothing that is obeyed.
+            # On one line, so that people can copy it. It is printable ASCII, so the terminal
+            # obeys nothing in it.
             self.stdout.write(url.href)
             terminal.say()
             if not elicitation.in_call:
@@ -254,7 +255,7 @@ class Command(BaseCommand):
             self._leave()
 
     def _wait(self, elicitation: Elicitation, user: AbstractBaseUser) -> None:
-        """Wait until the person has done there what the server wants."""
+        """Wait until the person has finished at the URL."""
         self.terminal.say(gettext("When you have finished there, come back and press Continue."))
         with suppress(Ended, KeyboardInterrupt):
             choice = self._choose(gettext("Continue"), gettext("Decline"), gettext("Later"))
@@ -273,7 +274,7 @@ class Command(BaseCommand):
     def _frame(
         self, elicitation: Elicitation, policy: ServerPolicy, user: AbstractBaseUser
     ) -> None:
-        """Say who asks, and quote what the server writes."""
+        """Say which server asks, and quote what it writes."""
         terminal = self.terminal
         names = {"server": shown_name(policy), "user": user.get_username()}
         terminal.say(gettext("%(server)s asks %(user)s") % names)
@@ -341,7 +342,7 @@ class Command(BaseCommand):
             self._introduce(question)
             while True:
                 data.update(self._typed(question))
-                # The form reads and judges, as it does on the page.
+                # The form reads and checks the answer, as on the page.
                 bound = form_class()(elicitation.form_elicitation, data)
                 errors = bound[question.name].errors
                 if not errors:
@@ -432,7 +433,7 @@ class Command(BaseCommand):
         text = plain_digits(self.terminal.read()).replace(",", " ").strip()
         if not text or (text == BLANK and suggested is not None):
             return _or(suggested, text, blank=nothing, optional=question.is_optional)
-        # What is no number of the list is left to the form to refuse.
+        # The form refuses what is not a number of the list.
         found = [_numbered(values, word) for word in text.split()]
         return found if several else (found[0] if len(found) == 1 else text)
 
@@ -454,7 +455,7 @@ class Command(BaseCommand):
 
     @sensitive_variables()
     def _review(self, bound: ElicitationForm) -> None:
-        """Show once more what is about to be sent."""
+        """Show the answers once more before they are sent."""
         self.terminal.say()
         for question in bound.questions:
             answer = bound.cleaned_data[question.name]
@@ -483,7 +484,7 @@ class Command(BaseCommand):
 
 
 def _person(name: str | None) -> AbstractBaseUser | None:
-    """Return as whom the command acts; ``None`` where nothing waits for anybody."""
+    """Return the person for whom the command acts; ``None`` if there is no open request."""
     model = get_user_model()
     if name is None:
         waiting = Elicitation.objects.using(write_alias()).open().exclude(respondent=None)
@@ -506,10 +507,10 @@ def _person(name: str | None) -> AbstractBaseUser | None:
 
 
 def _found(user: AbstractBaseUser, text: str) -> Elicitation:
-    """Return the question with this id, or the one that waits and whose id begins so.
+    """Return the elicitation with this id, or the open one whose id begins with ``text``.
 
     Raises:
-        CommandError: There is none that this person may see, or there are several.
+        CommandError: This person may see no such elicitation, or there are several.
     """
     digits = text.replace("-", "").lower()
     try:
@@ -534,14 +535,14 @@ def _found(user: AbstractBaseUser, text: str) -> Elicitation:
 
 
 def _numbered(values: Sequence[str], word: str) -> str:
-    """Return the value of an option by its number; what is none stays as it is typed."""
+    """Return the value of an option by its number; ``?`` if there is no such number."""
     if word.isascii() and word.isdecimal() and len(word) <= 3 and 0 < int(word) <= len(values):
         return values[int(word) - 1]
     return "?"
 
 
 def _or(suggested: Any, text: str, *, blank: Any, optional: bool) -> Any:
-    """Return what was typed, or what the server suggests where nothing was."""
+    """Return what was typed, or, if nothing was typed, what the server suggests."""
     if suggested is None:
         return text or blank
     if not text:

@@ -18,6 +18,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections, router
 from django.urls import NoReverseMatch, reverse
 
+from . import backoff
 from .calls.outbox import LONGEST_PAUSE
 from .conf import NAMES, settings
 from .inbox.access import access
@@ -94,7 +95,7 @@ def _contradictions() -> Messages:
             "Set ELICITATION_ABANDON_AFTER higher than ELICITATION_QUESTION_TTL.",
         )
     pauses = (
-        min(settings.RESUME_AFTER * 2 ** min(times, 16), LONGEST_PAUSE)
+        backoff.pause(times, settings.RESUME_AFTER, LONGEST_PAUSE)
         for times in range(min(settings.RESUME_ATTEMPTS, 1000))
     )
     if sum(pauses, timedelta(0)) > settings.ABANDON_AFTER:

@@ -28,6 +28,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, connections, models, router, transaction
 from django.utils import timezone
 
+from . import backoff
 from .conf import settings
 from .core import (
     AnswerRefusal,
@@ -165,7 +166,7 @@ def retry_on_conflict(work: Callable[[], T], alias: str) -> T:
                 "The database reported a passing conflict; trying again",
                 extra={"attempt": attempt, "database": alias},
             )
-            longest = min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
+            longest = backoff.pause(attempt, FIRST_PAUSE, LONGEST_PAUSE)
             time.sleep(random.uniform(0, longest))  # noqa: S311
             attempt += 1
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from django.utils import timezone
 
-from .. import store
+from .. import backoff, store
 from ..conf import settings
 from ..inbox.rows import announce, log_fields
 from ..models import Elicitation, ParkedCall, StoredFormAnswer
@@ -66,7 +66,8 @@ def resend_due(*, now: datetime | None = None, limit: int = 100) -> Resent:
                 )
             continue
         times = elicitation.resent + 1
-        if in_transaction(partial(mine.update, resent=times, resume_at=now + _pause(times))) != 1:
+        resume_at = now + backoff.pause(times, settings.RESUME_AFTER, LONGEST_PAUSE)
+        if in_transaction(partial(mine.update, resent=times, resume_at=resume_at)) != 1:
             continue
         # The questions of one round are one call to go on with.
         if elicitation.parked_call_id not in sent:
@@ -152,10 +153,3 @@ def delete_expired(*, now: datetime | None = None, limit: int = 500) -> int:
         return len(gone)
 
     return in_transaction(delete, redoable=True) if found else 0
-
-
-def _pause(times: int) -> timedelta:
-    """Return how long a host has to go on with a call that it was told of ``times`` times more."""
-    # Bounded before it is doubled: an operator may choose any number of attempts.
-    pause: timedelta = settings.RESUME_AFTER * 2 ** min(times, 16)
-    return min(pause, LONGEST_PAUSE)

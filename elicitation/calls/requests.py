@@ -163,6 +163,18 @@ def outcome(answer: StoredFormAnswer, question: Question) -> Accept | Decline:
     return Accept({name: _on_the_wire(value) for name, value in content.items()})
 
 
+def response(answer: StoredFormAnswer, question: Question) -> dict[str, Any]:
+    """Return what a taken answer tells the server, as the JSON of an ``ElicitResult``.
+
+    Content is part of an ``accept`` alone, and not of the consent to open a URL.
+    """
+    told = outcome(answer, question)
+    if isinstance(told, Decline):
+        return {"action": unanswered_action(answer)}
+    accept: dict[str, Any] = {"action": FormAnswerAction.ACCEPT.value}
+    return accept if told.content is None else accept | {"content": {**told.content}}
+
+
 def unanswered_action(answer: StoredFormAnswer | None = None) -> str:
     """Return what the server gets if nobody accepted: ``decline``, or ``cancel``.
 

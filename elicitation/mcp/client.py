@@ -43,10 +43,11 @@ from ..calls.outcome import (
     URLDeclinedError,
 )
 from ..calls.parking import AnotherRespondentError, WrongServerError
+from ..calls.steps import step, to_the_end
 from ..calls.values import Call
 from ..models import ServerPolicy
 from .callbacks import elicitation_callback
-from .drive import Drive, step, to_the_end
+from .drive import Drive
 from .host import Host, InputNotSupportedError
 
 if TYPE_CHECKING:

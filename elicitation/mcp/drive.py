@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import anyio
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
@@ -25,7 +24,7 @@ from mcp.types import (
 )
 from pydantic import ValidationError
 
-from .. import inbox
+from .. import backoff, inbox
 from ..calls import parking, requests
 from ..calls.hand import Hand, is_decline
 from ..calls.lease import CallInProgressError, Lease
@@ -38,9 +37,10 @@ from ..calls.outcome import (
     URLDeclinedError,
 )
 from ..calls.rounds import SETTLED_BY, Event, Rounds, State
+from ..calls.steps import step, to_the_end
 from ..calls.values import Call, Round
 from ..conf import settings
-from ..core import Accept, Decline, ElicitationRefusal, SchemaRefusal
+from ..core import ElicitationRefusal, SchemaRefusal
 from ..models import Elicitation, StoredFormAnswer, TooLargeError
 from . import replies
 from .dispatcher import Exchange, noted
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from .host import Host
 
 logger = logging.getLogger("elicitation")
-
-T = TypeVar("T")
 
 #: A server that sends a state and asks nothing wants to be called again; first pause and
 #: longest pause in seconds, and how often in all before the call is left to be looked after:
@@ -276,7 +274,7 @@ class Drive:
         if self.round.plain and any(is_decline(answer) for answer in answers):
             raise URLDeclinedError(self.server, self.tool)
         responses = {**self.others} | {
-            question.elicitation.key: _response(requests.outcome(answer, question), answer)
+            question.elicitation.key: ElicitResult(**requests.response(answer, question))
             for question, answer in zip(self.questions, answers, strict=True)
         }
         await self._check_lease()
@@ -370,7 +368,7 @@ class Drive:
                 raise TooManyRoundsError(self.server, self.tool)
             return Event.PATIENCE_OVER
         if not is_looked_after:
-            await asyncio.sleep(min(FIRST_PAUSE * 2**self.pauses, LONGEST_PAUSE))
+            await asyncio.sleep(backoff.pause(self.pauses, FIRST_PAUSE, LONGEST_PAUSE))
         self.pauses += 1
         await self._check_lease()
         self.is_over = True
@@ -423,7 +421,7 @@ class Drive:
                 assert self.lease is not None
                 await step(partial(parking.release, self.lease))
                 return Event.WAITS
-            await asyncio.sleep(min(FIRST_WAIT * 2**self.waits, LONGEST_WAIT))
+            await asyncio.sleep(backoff.pause(self.waits, FIRST_WAIT, LONGEST_WAIT))
             self.waits += 1
         self.continued_at = said
         return Event.COMPLETE
@@ -561,8 +559,7 @@ class Drive:
         """Give the call back, to be looked after again; return when."""
         assert self.lease is not None
         looked = 0 if self.resumed is None else self.resumed.row.looked
-        pause: timedelta = min(FIRST_LOOK * 2 ** min(looked, 16), LONGEST_LOOK)
-        look_at: datetime = timezone.now() + pause
+        look_at: datetime = timezone.now() + backoff.pause(looked, FIRST_LOOK, LONGEST_LOOK)
         parking.leave_working(self.lease, looked=looked + 1, look_at=look_at)
         return look_at
 
@@ -652,38 +649,6 @@ class Drive:
         return fields if self.call is None else fields | {"parked_call_id": str(self.call.key)}
 
 
-async def step(work: Callable[[], T], note: Callable[[T], None] | None = None) -> T:
-    """Do the work of one step in a thread, in one hop, to its end.
-
-    A caller that is cancelled meanwhile is told so only after ``note`` has seen what came of it:
-    the thread goes on and commits.
-    """
-    task = asyncio.ensure_future(sync_to_async(work)())
-    try:
-        result = await asyncio.shield(task)
-    except asyncio.CancelledError:
-        # What went wrong in the thread has changed nothing: its transaction was rolled back.
-        with suppress(Exception):
-            late = await to_the_end(task)
-            if note is not None:
-                note(late)
-        raise
-    if note is not None:
-        note(result)
-    return result
-
-
-async def to_the_end(work: Awaitable[T]) -> T:
-    """Do the work to its end, though the caller is being cancelled."""
-    # The scope keeps anyio from cancelling again at every turn of the loop; once is not enough.
-    with anyio.CancelScope(shield=True):
-        task = asyncio.ensure_future(work)
-        while not task.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([task])
-    return task.result()
-
-
 def _declines(round: Round) -> dict[str, InputResponse]:
     action: Any = requests.unanswered_action()
     return {
@@ -691,11 +656,3 @@ def _declines(round: Round) -> dict[str, InputResponse]:
         for key, request in round.requests.items()
         if request["method"] == requests.ELICITATION
     }
-
-
-def _response(outcome: Accept | Decline, answer: StoredFormAnswer) -> ElicitResult:
-    if isinstance(outcome, Accept):
-        content = outcome.content
-        return ElicitResult(action="accept", content=None if content is None else {**content})
-    action: Any = requests.unanswered_action(answer)
-    return ElicitResult(action=action)

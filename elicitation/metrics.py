@@ -32,15 +32,16 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class Snapshot:
     """Counts and ages at one moment, by the configured names of servers.
 
-    ``questions`` counts by server and state; a question past its deadline counts as expired,
-    be it noted in its row yet or not. ``oldest_waiting`` says for how many seconds the oldest
-    open question has waited for its person. ``undelivered`` counts the closed questions of
-    which the server was told nothing yet, ``oldest_undelivered`` says for how many seconds the
-    oldest of them has waited for its host. ``parked_calls`` and ``stored_answers`` count rows.
+    ``elicitations`` counts by server and state; an elicitation past its deadline counts as
+    expired, even if its row is not closed yet. ``oldest_waiting`` says for how many seconds the
+    oldest open elicitation has waited for a person. ``undelivered`` counts the closed
+    elicitations whose answer the server has not received, ``oldest_undelivered`` says for how
+    many seconds the oldest of them has waited for its host. ``parked_calls`` and
+    ``stored_answers`` count rows.
     """
 
     taken_at: datetime
-    questions: Mapping[tuple[str, str], int]
+    elicitations: Mapping[tuple[str, str], int]
     oldest_waiting: Mapping[str, float]
     undelivered: Mapping[str, int]
     oldest_undelivered: Mapping[str, float]
@@ -53,22 +54,22 @@ def snapshot(now: datetime | None = None) -> Snapshot:
     now = now or timezone.now()
     alias = write_alias()
     rows = Elicitation.objects.using(alias).order_by()
-    questions: Counter[tuple[str, str]] = Counter()
+    elicitations: Counter[tuple[str, str]] = Counter()
     waiting = rows.open(now).values_list("server").annotate(Count("pk"), Min("asked_at"))
     oldest_waiting = {}
     for server, number, asked_at in waiting:
-        questions[server, State.PENDING.value] = number
+        elicitations[server, State.PENDING.value] = number
         oldest_waiting[server] = (now - asked_at).total_seconds()
     for server, number in _by_server(rows.due(now)).items():
-        questions[server, State.EXPIRED.value] += number
+        elicitations[server, State.EXPIRED.value] += number
     closed = rows.closed().values_list("server", "state").annotate(Count("pk"))
     for server, state, number in closed:
-        questions[server, state] += number
+        elicitations[server, state] += number
     undelivered = rows.undelivered().values_list("server")
     waits = list(undelivered.annotate(Count("pk"), Min("closed_at")))
     return Snapshot(
         taken_at=now,
-        questions=dict(questions),
+        elicitations=dict(elicitations),
         oldest_waiting=oldest_waiting,
         undelivered={server: number for server, number, _ in waits},
         oldest_undelivered={
@@ -92,26 +93,26 @@ def prometheus(taken: Snapshot) -> str:
         return {_label("server", server): value for server, value in values.items()}
 
     family(
-        "elicitation_questions",
-        "Questions in the database, by state.",
+        "elicitation_elicitations",
+        "Elicitations in the database, by state.",
         {
             f"{_label('server', server)},{_label('state', state)}": number
-            for (server, state), number in taken.questions.items()
+            for (server, state), number in taken.elicitations.items()
         },
     )
     family(
         "elicitation_oldest_waiting_seconds",
-        "For how long the oldest open question has waited for its person.",
+        "For how long the oldest open elicitation has waited for a person.",
         by_server(taken.oldest_waiting),
     )
     family(
         "elicitation_undelivered",
-        "Closed questions of which the server was told nothing yet.",
+        "Closed elicitations of which the server was told nothing yet.",
         by_server(taken.undelivered),
     )
     family(
         "elicitation_oldest_undelivered_seconds",
-        "For how long the oldest closed question has waited for its host.",
+        "For how long the oldest closed elicitation has waited for its host.",
         by_server(taken.oldest_undelivered),
     )
     family(

@@ -374,7 +374,7 @@ class ElicitationQuerySet(models.QuerySet["Elicitation"]):
             .order_by("resume_at", "id")
         )
 
-    def with_address(self) -> ElicitationQuerySet:
+    def with_url(self) -> ElicitationQuerySet:
         """Questions that still have the address that they asked to open."""
         return self.exclude(url="")
 
@@ -558,7 +558,7 @@ class Elicitation(models.Model):
 
     def get_absolute_url(self) -> str:
         """Return the address of the question's page on this site."""
-        return reverse("elicitation:question", args=(self.pk,))
+        return reverse("elicitation:detail", args=(self.pk,))
 
     @property
     def short_id(self) -> str:

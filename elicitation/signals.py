@@ -2,16 +2,16 @@
 
 Both are sent after the transaction has committed, with ``send_robust``: a receiver that
 raises is logged and disturbs neither the person's page nor the other receivers. Both carry
-ids and a state, never a question and never an answer.
+ids and a state, and no text of an elicitation or of an answer.
 
 Keyword arguments of both:
 
 ``sender``
     The model class ``elicitation.models.Elicitation``.
 ``elicitation_id`` : ``uuid.UUID``
-    The question set.
+    The elicitation.
 ``parked_call_id`` : ``uuid.UUID``
-    The tool call that waits for it; what ``integrations.mcp_sdk.resume`` takes.
+    The tool call that waits for it; what ``elicitation.mcp.client.resume`` takes.
 ``scope`` : ``str``
     The host's own id of the conversation or run.
 ``state`` : ``str``
@@ -23,9 +23,9 @@ not rely on the signal alone (see ``docs/hosts.md``).
 
 from django.dispatch import Signal
 
-#: A question set was put in front of a person.
+#: An elicitation was put in front of a person.
 elicitation_asked = Signal()
 
-#: A question set was answered, declined, withdrawn or has expired. Sent once more, with the state
-#: ``answered``, where somebody has finished at an address that they agreed to open.
+#: An elicitation was answered, declined, withdrawn or has expired. Sent once more, with the state
+#: ``answered``, when a person has finished at a URL that they agreed to open.
 elicitation_closed = Signal()

@@ -1,4 +1,4 @@
-"""The app's addresses: ``path("elicitation/", include("elicitation.urls"))``."""
+"""The app's URLs: ``path("elicitation/", include("elicitation.urls"))``."""
 
 from django.urls import path
 
@@ -13,7 +13,7 @@ urlpatterns = [
     path("", views.inbox_page, name="inbox"),
     path("count/", views.count, name="count"),
     path("metrics", metrics.view, name="metrics"),
-    path("<str:elicitation_id>/", views.question, name="question"),
+    path("<str:elicitation_id>/", views.detail, name="detail"),
     path("<str:elicitation_id>/consent/", views.consent, name="consent"),
     path("<str:elicitation_id>/continue/", views.go_on, name="continue"),
     path("<str:elicitation_id>/decline/", views.decline, name="decline"),

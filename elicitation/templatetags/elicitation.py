@@ -44,8 +44,8 @@ def elicitation_time(moment: datetime) -> SafeString:
 
 
 @register.simple_tag
-def elicitation_address(url: ElicitationURL) -> SafeString:
-    """Show a whole address as text; the part that says whose it is stands out, where it is known.
+def elicitation_url(url: ElicitationURL) -> SafeString:
+    """Show a whole URL as text; the part that says whose it is stands out, if it is known.
 
     Each label stands by itself, so that letters which are written from right to left cannot
     change the order of the labels.
@@ -69,7 +69,7 @@ def _labels(name: str) -> SafeString:
 
 @register.inclusion_tag("elicitation/count.html", takes_context=True)
 def elicitation_count(context: Context) -> dict[str, Any]:
-    """Show how many questions wait for the person who is signed in, as a link to them."""
+    """Show how many elicitations are open for the person who is signed in, as a link to them."""
     request: HttpRequest = context["request"]
     if not request.user.is_authenticated:
         return {}
@@ -78,7 +78,7 @@ def elicitation_count(context: Context) -> dict[str, Any]:
 
 @register.inclusion_tag("elicitation/part_inbox.html", takes_context=True)
 def elicitation_inbox(context: Context, scope: str | None = None) -> dict[str, Any]:
-    """List what waits for the person who is signed in: all of it, or that of one scope."""
+    """List the open elicitations of the person who is signed in: all, or those of one scope."""
     request: HttpRequest = context["request"]
     if not request.user.is_authenticated:
         return {}
@@ -96,11 +96,11 @@ def elicitation_inbox(context: Context, scope: str | None = None) -> dict[str, A
 
 @register.inclusion_tag("elicitation/part_form.html", takes_context=True)
 def elicitation_form(context: Context, elicitation: Elicitation, level: int = 2) -> dict[str, Any]:
-    """Show a question's form, which comes back to the page that it stands on.
+    """Show the form of an elicitation; sending it leads back to this page.
 
-    An address that a server wants to have opened is agreed to on the question's own page.
-    Nothing is shown to anybody but the question's respondent. Where what was typed does not
-    fit, the question's own page says so, and comes back from there.
+    A URL is agreed to on the elicitation's own page. The form is shown only to people who may
+    answer it. If an answer does not fit, the elicitation's own page says so, and leads back
+    from there.
     """
     request: HttpRequest = context["request"]
     if not request.user.is_authenticated:
@@ -117,7 +117,7 @@ def elicitation_form(context: Context, elicitation: Elicitation, level: int = 2)
     ids = f"elicitation-{elicitation.pk.hex}"
     form = form_class()(elicitation.form_elicitation, prefill=policy.prefill, auto_id=f"{ids}-%s")
     return {
-        **presentation.question_context(
+        **presentation.form_context(
             elicitation, policy, form, next_url=request.get_full_path(), ids=ids
         ),
         "csrf_token": get_token(request),

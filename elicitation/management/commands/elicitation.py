@@ -1,4 +1,4 @@
-"""The questions that wait, in a terminal: list them, answer one, or decline it."""
+"""The open elicitations, in a terminal: list them, answer one, or decline it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from elicitation.pages.forms import ElicitationForm, form_class
 from elicitation.pages.localised import moment_text, plain_digits
 from elicitation.pages.presentation import (
     HEADINGS,
-    HEADINGS_OF_ADDRESSES,
     HEADINGS_OF_OTHERS,
+    HEADINGS_OF_URLS,
     NOT_STORED,
     WARNINGS,
-    question_context,
+    form_context,
     shown_name,
 )
 from elicitation.store import write_alias
@@ -41,7 +41,7 @@ Via = Elicitation.Via
 
 #: How many lines of a message the list shows.
 LISTED_LINES = 3
-#: What leaves a question blank that the server suggests an answer to.
+#: What leaves a question blank to which the server suggests an answer.
 BLANK = "-"
 
 
@@ -154,7 +154,7 @@ class Command(BaseCommand):
             self._consent(elicitation, policy, user)
             return
         form = form_class()(elicitation.form_elicitation, prefill=policy.prefill)
-        context = question_context(elicitation, policy, form)
+        context = form_context(elicitation, policy, form)
         if context["speaks_of_secrets"]:
             self.terminal.say(
                 gettext(
@@ -210,9 +210,9 @@ class Command(BaseCommand):
     def _consent(
         self, elicitation: Elicitation, policy: ServerPolicy, user: AbstractBaseUser
     ) -> None:
-        """Ask whether the person agrees to open an address, and show it for that.
+        """Show a URL, and ask whether the person agrees to open it.
 
-        Nobody agrees by ``--yes``: it was typed before the address was seen.
+        ``--yes`` does not agree: it was typed before the person saw the URL.
         """
         terminal, site_host = self.terminal, urlsplit(settings.BASE_URL).netloc
         try:
@@ -241,7 +241,7 @@ class Command(BaseCommand):
             inbox.consent(
                 elicitation.pk, by=user, via=Via.COMMAND, fingerprint=elicitation.fingerprint
             )
-            terminal.say(_of(HEADINGS_OF_ADDRESSES, Elicitation.State.ANSWERED))
+            terminal.say(_of(HEADINGS_OF_URLS, Elicitation.State.ANSWERED))
             terminal.say()
             # On one line, so that it can be copied; it is ASCII and has nothing that is obeyed.
             self.stdout.write(url.href)

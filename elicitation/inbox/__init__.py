@@ -53,7 +53,7 @@ from .reading import (
 from .retention import (
     delete_old,
     expire_due,
-    forget_addresses,
+    forget_urls,
 )
 from .rows import FINISHED, REPLACED
 from .url_mode import (
@@ -106,7 +106,7 @@ __all__ = [
     "expire_due",
     "expire_now",
     "follow_up",
-    "forget_addresses",
+    "forget_urls",
     "get",
     "go_on",
     "policy_key",

@@ -356,6 +356,17 @@ class DatabaseNow(Now):
         return sql, tuple(params)
 
 
+def is_open(now: datetime | None = None) -> models.Q:
+    """Return the condition under which an elicitation can be answered at ``now``.
+
+    One in the middle of a call cannot once the process is gone that waits for it.
+    """
+    is_alive = models.Q(alive_until=None) | models.Q(alive_until__gt=DatabaseNow())
+    return is_alive & models.Q(
+        state=Elicitation.State.PENDING, expires_at__gt=now or timezone.now()
+    )
+
+
 class ElicitationQuerySet(models.QuerySet["Elicitation"]):
     """Look-ups of questions, as nouns that chain."""
 
@@ -365,7 +376,17 @@ class ElicitationQuerySet(models.QuerySet["Elicitation"]):
 
     def open(self, now: datetime | None = None) -> ElicitationQuerySet:
         """Questions that can be answered at ``now``."""
-        return self.pending().filter(expires_at__gt=now or timezone.now())
+        return self.filter(is_open(now))
+
+    def orphaned(self) -> ElicitationQuerySet:
+        """Pending ones in the middle of calls whose processes are gone."""
+        return self.pending().filter(alive_until__lte=DatabaseNow())
+
+    def taken_by_the_dead(self) -> ElicitationQuerySet:
+        """Closed ones in the middle of calls whose processes took the answer and are gone."""
+        answers = StoredFormAnswer.objects.filter(elicitation_id=models.OuterRef("pk"))
+        dead = self.undelivered().filter(alive_until__lte=DatabaseNow())
+        return dead.exclude(models.Exists(answers))
 
     def due(self, now: datetime | None = None) -> ElicitationQuerySet:
         """Pending questions whose time is up at ``now``."""
@@ -389,8 +410,9 @@ class ElicitationQuerySet(models.QuerySet["Elicitation"]):
     def strandable(self, now: datetime | None = None) -> ElicitationQuerySet:
         """Closed questions whose call nobody went on with in time: the app's outbox.
 
-        A call that still waits for another question, or that a process is resuming at
-        ``now``, is not among them. ``is_parked`` says whether the call's row is still there.
+        A call that still waits for another question, that a process is resuming, or in the
+        middle of which one waits, is not among them. ``is_parked`` says whether the call's row
+        is still there.
         """
         now = now or timezone.now()
         calls = ParkedCall.objects.filter(pk=models.OuterRef("parked_call_id"))
@@ -400,6 +422,7 @@ class ElicitationQuerySet(models.QuerySet["Elicitation"]):
             .filter(resume_at__lte=now)
             .exclude(models.Exists(asked))
             .exclude(models.Exists(calls.leased()))
+            .exclude(alive_until__gt=DatabaseNow())
             .annotate(is_parked=models.Exists(calls))
             .order_by("resume_at", "id")
         )
@@ -507,7 +530,7 @@ class Elicitation(models.Model):
     tool = models.CharField(_("tool"), max_length=MAX_NAME_CHARS)
     key = models.CharField(_("request key"), max_length=MAX_NAME_CHARS, blank=True)
     round = models.PositiveSmallIntegerField(_("round"))
-    number = models.PositiveSmallIntegerField(_("number among identical ones"), default=0)
+    number = models.PositiveBigIntegerField(_("number among identical ones"), default=0)
     message = models.TextField(_("message"))
     requested_schema = models.TextField(_("requested schema"))
     # The address that a person is asked to open: whole, because they have to see it whole, and
@@ -549,6 +572,9 @@ class Elicitation(models.Model):
     delivery = models.CharField(_("delivery"), max_length=13, choices=Delivery.choices, blank=True)
     #: Whether its server waits in the middle of a call for the answer.
     in_call = models.BooleanField(_("the server waits"), default=False, editable=False)
+    #: Until when the process counts as alive that waits for it in the middle of a call, by the
+    #: clock of the database; none once it is settled.
+    alive_until = models.DateTimeField(null=True, editable=False)
     answer_digest = models.CharField(max_length=64, blank=True, editable=False)
     # When the host is told again that it is closed, unless the call goes on before; how often
     # it was told again.
@@ -582,6 +608,7 @@ class Elicitation(models.Model):
             models.Index(fields=("asked_at", "id"), name="elicitation_audit"),
             models.Index(fields=("closed_at",), name="elicitation_closed"),
             models.Index(fields=("resume_at",), name="elicitation_outbox"),
+            models.Index(fields=("alive_until",), name="elicitation_alive"),
         )
 
     def __str__(self) -> str:
@@ -794,7 +821,7 @@ class StoredFormAnswer(models.Model):
     server = models.CharField(_("server"), max_length=MAX_NAME_CHARS)
     tool = models.CharField(_("tool"), max_length=MAX_NAME_CHARS)
     fingerprint = models.CharField(_("fingerprint"), max_length=64)
-    number = models.PositiveSmallIntegerField(_("number among identical ones"), default=0)
+    number = models.PositiveBigIntegerField(_("number among identical ones"), default=0)
     #: The round in which it was asked; 0 where a host recorded it by itself.
     round = models.PositiveSmallIntegerField(default=0, editable=False)
     #: Whether a person gave it. Not where the time ran out, or the question was withdrawn.

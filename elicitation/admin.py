@@ -1,8 +1,8 @@
-"""What operators see: what is asked, of whom, and what became of it.
+"""What operators see: what is asked, of whom, and how it ended.
 
-Nobody adds anything here, and nobody changes what people said. Answers are not shown without
-a permission of their own, and reading one leaves an entry in the log. Whatever a server or a
-person wrote is escaped, and characters that nobody can see are written out.
+Only server policies can be added and changed here. Reading an answer needs a permission of its
+own, and leaves an entry in the admin's log. What a server or a person wrote is escaped, and
+invisible characters are written out.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SHOWN_FIELDS = 4
 
 
 def _said(text: str) -> SafeString:
-    """Return text that somebody else wrote as a block of its own."""
+    """Return text of a server or a person as a block of its own."""
     return format_html('<div class="elicitation-said" dir="auto">{}</div>', visible(text))
 
 
@@ -66,27 +66,27 @@ def _when(name: str, text: Any) -> Callable[[BaseAdmin, models.Model], str | Non
 
 
 class ServerFilter(admin.SimpleListFilter):
-    """Rows of one server, of those that an operator has decided about."""
+    """A filter for the rows of one server that has a policy."""
 
     title = _("server")
     parameter_name = "from_server"
 
     def lookups(self, request: HttpRequest, model_admin: BaseAdmin) -> Iterable[tuple[str, str]]:
-        """Offer the servers by their labels: a short table, unlike the one that is filtered."""
+        """Offer the servers by their labels, read from the short table of policies."""
         return [(row.server, one_line(row.display_name)) for row in ServerPolicy.objects.all()]
 
     def queryset(
         self, request: HttpRequest, queryset: models.QuerySet[Any]
     ) -> models.QuerySet[Any]:
-        """Keep the rows of the server that was chosen."""
+        """Return the rows of the chosen server."""
         return queryset if self.value() is None else queryset.filter(server=self.value())
 
 
 class LabelledChangeList(ChangeList):
-    """A list that knows the labels of all its servers after one query."""
+    """A list that reads the labels of all its servers in one query."""
 
     def get_results(self, request: HttpRequest) -> None:
-        """Read the page's rows, and what operators decided about their servers."""
+        """Read the rows of the page, and the policies of their servers."""
         super().get_results(request)
         rows: list[Any] = list(self.result_list)
         policies = ServerPolicy.objects.for_servers({row.server for row in rows})
@@ -94,15 +94,15 @@ class LabelledChangeList(ChangeList):
             row.policy = policies[row.server]
         self.result_list = rows
         if not connections[self.queryset.db].features.has_zoneinfo_database:
-            # MariaDB whose tables of time zones are empty cannot cut times into days.
+            # Without its tables of time zones MariaDB cannot group times by day.
             self.date_hierarchy = None
 
 
 class RecordAdmin(BaseAdmin):
-    """Rows that operators read, and that nobody adds, changes or deletes here."""
+    """Rows that are read-only in the admin."""
 
     list_select_related = ("respondent",)
-    # Counting a million rows takes longer than reading one page of them.
+    # To count a million rows takes longer than to read one page of them.
     show_full_result_count = False
 
     class Media:
@@ -113,22 +113,22 @@ class RecordAdmin(BaseAdmin):
         return LabelledChangeList
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
-        """Search by respondent, server, tool and scope: never by what was asked or said."""
+        """Search by respondent, server, tool and scope, not by what was asked or answered."""
         name = get_user_model().USERNAME_FIELD
         return (f"respondent__{name}", "server", "tool", "scope")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Nobody adds a row."""
+        """Rows cannot be added."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody changes a row."""
+        """Rows cannot be changed."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Deny deleting on these pages, and leave it where a person's account is deleted.
+        """Deny deleting on these pages, and allow it when a user's account is deleted.
 
-        That takes the person's calls and answers along, and Django asks here whether it may.
+        Deleting an account deletes the person's calls and answers, and Django asks here.
         """
         own = f"{self.opts.app_label}_{self.opts.model_name}_"
         match = request.resolver_match
@@ -142,7 +142,7 @@ class RecordAdmin(BaseAdmin):
 
     @admin.display(description=_("server"), ordering="server")
     def server_label(self, row: Any) -> str:
-        """The label under which people know the server."""
+        """The label that people see for the server."""
         policy = getattr(row, "policy", None)
         if policy is None:
             policy = ServerPolicy.objects.for_server(row.server)
@@ -167,7 +167,7 @@ class RecordAdmin(BaseAdmin):
 
 @admin.register(Elicitation)
 class ElicitationAdmin(RecordAdmin):
-    """The audit trail: what was asked, and what became of it."""
+    """The audit trail: what was asked, and how it ended."""
 
     date_hierarchy = "asked_at"
     ordering = ("-asked_at", "-id")
@@ -210,23 +210,23 @@ class ElicitationAdmin(RecordAdmin):
         "notified",
     )
 
-    asked = _when("asked_at", _("asked"))
+    asked = _when("asked_at", _("asked at"))
     deadline = _when("expires_at", _("deadline"))
-    closed = _when("closed_at", _("closed"))
-    first_shown = _when("first_shown_at", _("first shown"))
-    delivered = _when("delivered_at", _("delivered"))
-    notified = _when("notified_at", _("e-mail sent"))
+    closed = _when("closed_at", _("closed at"))
+    first_shown = _when("first_shown_at", _("first shown at"))
+    delivered = _when("delivered_at", _("delivered at"))
+    notified = _when("notified_at", _("e-mail sent at"))
 
     @admin.display(description=_("state"), ordering="state")
     def state_now(self, row: Elicitation) -> str:
-        """The state, where a question past its deadline has expired, noted yet or not."""
+        """The state now: past its deadline an elicitation is expired, also before its row is."""
         return str(Elicitation.State(row.current_state()).label)
 
-    @admin.display(description=_("fields"))
+    @admin.display(description=_("questions"))
     def fields_asked(self, row: Elicitation) -> str:
-        """The names of the properties: letters, digits, `_`, `.` and `-`, or no form.
+        """The names of the properties, which are letters, digits, `_`, `.` and `-`.
 
-        Where it asks to open an address, its host.
+        In URL mode: the host.
         """
         if row.is_url:
             return row.url_host
@@ -249,28 +249,28 @@ class ElicitationAdmin(RecordAdmin):
         return _said(json.dumps(parsed, indent=2, ensure_ascii=False))
 
     def has_withdraw_permission(self, request: HttpRequest) -> bool:
-        """Whether this person may withdraw questions."""
+        """Whether this user may withdraw elicitations."""
         return request.user.has_perm("elicitation.withdraw_elicitation")
 
     def has_expire_permission(self, request: HttpRequest) -> bool:
-        """Whether this person may end the time to answer."""
+        """Whether this user may end the time to answer."""
         return request.user.has_perm("elicitation.expire_elicitation")
 
-    @admin.action(description=_("Withdraw the selected questions"), permissions=["withdraw"])
+    @admin.action(description=_("Withdraw the selected requests"), permissions=["withdraw"])
     def withdraw_selected(
         self, request: HttpRequest, queryset: models.QuerySet[Elicitation]
     ) -> None:
-        """Take questions back; their servers are told ``decline``."""
+        """Withdraw elicitations; their servers receive ``decline``."""
         self._close(request, queryset, inbox.withdraw, gettext("Withdrawn."))
 
     @admin.action(
-        description=_("End the time to answer the selected questions now"),
+        description=_("End the time to answer the selected requests now"),
         permissions=["expire"],
     )
     def expire_selected(
         self, request: HttpRequest, queryset: models.QuerySet[Elicitation]
     ) -> None:
-        """Let questions expire before their deadline."""
+        """Let elicitations expire before their deadline."""
         self._close(request, queryset, inbox.expire_now, gettext("Expired before its deadline."))
 
     def _close(
@@ -292,12 +292,12 @@ class ElicitationAdmin(RecordAdmin):
                 self.log_change(request, closed, note)
                 done += 1
         if done:
-            text = ngettext("%d question was closed.", "%d questions were closed.", done)
+            text = ngettext("%d request was closed.", "%d requests were closed.", done)
             self.message_user(request, text % done, messages.SUCCESS)
         if skipped:
             text = ngettext(
-                "%d question was skipped: it is closed already.",
-                "%d questions were skipped: they are closed already.",
+                "%d request was skipped: it is already closed.",
+                "%d requests were skipped: they are already closed.",
                 skipped,
             )
             self.message_user(request, text % skipped, messages.WARNING)
@@ -305,7 +305,7 @@ class ElicitationAdmin(RecordAdmin):
 
 @admin.register(ParkedCall)
 class ParkedCallAdmin(RecordAdmin):
-    """Tool calls that wait between rounds."""
+    """Parked calls."""
 
     list_display = (
         "short_id",
@@ -317,7 +317,7 @@ class ParkedCallAdmin(RecordAdmin):
         "claimed",
     )
     list_filter = (ServerFilter,)
-    # Not the arguments, requests and states: they belong to the agent and to the server.
+    # Without arguments, requests and request states: these belong to the agent and the server.
     readonly_fields = fields = (
         "id",
         "server_label",
@@ -330,13 +330,13 @@ class ParkedCallAdmin(RecordAdmin):
         "claimed",
     )
 
-    received = _when("received_at", _("round received"))
-    claimed = _when("leased_until", _("being resumed until"))
+    received = _when("received_at", _("round received at"))
+    claimed = _when("leased_until", _("reserved for resuming until"))
 
 
 @admin.register(StoredFormAnswer)
 class StoredFormAnswerAdmin(RecordAdmin):
-    """Answers that wait to be taken; what they say takes a permission of its own."""
+    """Stored answers; their content needs a permission of its own."""
 
     list_display = (
         "short_id",
@@ -348,11 +348,11 @@ class StoredFormAnswerAdmin(RecordAdmin):
     )
     list_filter = (ServerFilter,)
 
-    recorded = _when("recorded_at", _("recorded"))
-    usable_until = _when("expires_at", _("usable until"))
+    recorded = _when("recorded_at", _("stored at"))
+    usable_until = _when("expires_at", _("valid until"))
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Show what was said to those who may read it."""
+        """Show the answer to users who may read it."""
         fields = (
             "id",
             "server_label",
@@ -366,16 +366,16 @@ class StoredFormAnswerAdmin(RecordAdmin):
         return (*fields, "content") if self.has_read_permission(request) else fields
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """All of them."""
+        """All fields are read-only."""
         return self.get_fields(request, obj)
 
     def has_read_permission(self, request: HttpRequest) -> bool:
-        """Whether this person may read what people answered."""
+        """Whether this user may read what people answered."""
         return request.user.has_perm("elicitation.view_answer_content")
 
     @admin.display(description=_("answer"))
     def content(self, row: StoredFormAnswer) -> SafeString:
-        """What the person said, by property."""
+        """What the person answered, by property."""
         if row.action == StoredFormAnswer.Action.DECLINE:
             return format_html("{}", gettext("Declined."))
         lines = []
@@ -393,7 +393,7 @@ class StoredFormAnswerAdmin(RecordAdmin):
         form_url: str = "",
         obj: Any = None,
     ) -> HttpResponse:
-        """Note who reads an answer, before it is shown."""
+        """Log who reads an answer, before it is shown."""
         if self.has_read_permission(request):
             self.log_change(request, obj, gettext("The answer was read."))
             logger.info(
@@ -410,7 +410,7 @@ class StoredFormAnswerAdmin(RecordAdmin):
 
 @admin.register(ServerPolicy)
 class ServerPolicyAdmin(PolicyAdmin):
-    """Which server may put what in front of people."""
+    """Server policies: which server may show what."""
 
     list_display = ("server", "label", "policy", "allow_confirmation", "prefill")
     list_filter = ("policy",)
@@ -419,5 +419,5 @@ class ServerPolicyAdmin(PolicyAdmin):
     def get_readonly_fields(
         self, request: HttpRequest, obj: ServerPolicy | None = None
     ) -> tuple[str, ...]:
-        """Keep the name: it is what the row stands for."""
+        """Make the name of the server read-only: the key of the row is made of it."""
         return ("server",) if obj else ()

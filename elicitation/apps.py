@@ -5,14 +5,14 @@ from django.utils.translation import gettext_lazy as _
 
 
 class ElicitationConfig(AppConfig):
-    """Registers the checks and receivers; opens no connection and reads no setting."""
+    """Registers checks and receivers. Opens no connection and reads no setting."""
 
     name = "elicitation"
     verbose_name = _("MCP elicitation")
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Make the system checks known to Django, and listen to the app's own signals."""
+        """Register the system checks, and connect the app's own receivers."""
         from . import checks, signals  # noqa: F401
         from .inbox import notify
 

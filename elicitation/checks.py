@@ -1,4 +1,4 @@
-"""System checks: what would go wrong later, said when the site starts, with what to do.
+"""System checks: what would go wrong later, and what to do about it.
 
 No check makes a query. Each has an id that can be silenced with ``SILENCED_SYSTEM_CHECKS``.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from difflib import get_close_matches
 from importlib import metadata
 from typing import Any
 
@@ -38,7 +39,7 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> Me
     for name in NAMES:
         try:
             getattr(settings, name)
-            # A path that leads nowhere would else be found by the first person who looks.
+            # Import the class now: otherwise the first page that needs it would fail.
             if name == "ACCESS":
                 access()
             elif name == "FORM_CLASS":
@@ -55,15 +56,23 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> Me
         if name.startswith("ELICITATION_") and name.removeprefix("ELICITATION_") not in NAMES:
             messages.append(
                 Warning(
-                    f"{name} is no setting of elicitation.",
-                    hint="See the table in docs/settings.md for how they are spelled.",
+                    f"{name} is not a setting of this app.",
+                    hint=_nearest_setting(name),
                     id="elicitation.W001",
                 )
             )
-    # What contradicts each other can only be said of settings that can be read.
+    # Settings can only be compared if each of them can be read.
     if not any(isinstance(message, Error) for message in messages):
         messages += _contradictions()
     return messages
+
+
+def _nearest_setting(name: str) -> str:
+    """Return a hint with the setting that the name was probably meant to be."""
+    names = [f"ELICITATION_{one}" for one in NAMES]
+    if nearest := get_close_matches(name, names, n=1):
+        return f"Did you mean {nearest[0]}? All settings are in docs/settings.md."
+    return "Remove it, or look for the right name in docs/settings.md."
 
 
 def _contradictions() -> Messages:
@@ -75,15 +84,15 @@ def _contradictions() -> Messages:
     days = settings.RETENTION_DAYS
     if days is not None and timedelta(days=days) < settings.ABANDON_AFTER:
         contradiction(
-            "ELICITATION_RETENTION_DAYS is shorter than ELICITATION_ABANDON_AFTER: questions "
+            "ELICITATION_RETENTION_DAYS is shorter than ELICITATION_ABANDON_AFTER: elicitations "
             "are deleted while their calls can still be resumed.",
-            "Keep them longer, or close calls earlier.",
+            "Set ELICITATION_RETENTION_DAYS higher, or ELICITATION_ABANDON_AFTER lower.",
         )
     if settings.ABANDON_AFTER < settings.QUESTION_TTL:
         contradiction(
             "ELICITATION_ABANDON_AFTER is shorter than ELICITATION_QUESTION_TTL: a call may be "
-            "closed right after its last question was.",
-            "Close calls later than questions.",
+            "closed right after its last elicitation.",
+            "Set ELICITATION_ABANDON_AFTER higher than ELICITATION_QUESTION_TTL.",
         )
     pauses = (
         backoff.pause(times, settings.RESUME_AFTER, LONGEST_PAUSE)
@@ -92,16 +101,16 @@ def _contradictions() -> Messages:
     if sum(pauses, timedelta(0)) > settings.ABANDON_AFTER:
         contradiction(
             "ELICITATION_ABANDON_AFTER is shorter than all attempts of elicitation_resume "
-            "(ELICITATION_RESUME_AFTER, ELICITATION_RESUME_ATTEMPTS) take: calls are closed of "
-            "which their hosts would still be told.",
-            "Close calls later, or try less often.",
+            "(ELICITATION_RESUME_AFTER, ELICITATION_RESUME_ATTEMPTS) take: parked "
+            "calls are closed while elicitation_resume still sends their signals.",
+            "Set ELICITATION_ABANDON_AFTER higher, or ELICITATION_RESUME_ATTEMPTS lower.",
         )
     if settings.EMAIL and not settings.BASE_URL:
         messages.append(
             Error(
-                "ELICITATION_EMAIL is on, and ELICITATION_BASE_URL is not set: the links in "
-                "e-mails would lead nowhere, so none is sent.",
-                hint="Set it to the site's address, such as 'https://example.com'.",
+                "ELICITATION_EMAIL is on, and ELICITATION_BASE_URL is not set: the app sends no "
+                "e-mails, because their links would lead nowhere.",
+                hint="Set it to the URL of the site, such as 'https://example.com'.",
                 id="elicitation.E002",
             )
         )
@@ -111,7 +120,7 @@ def _contradictions() -> Messages:
 # Not Tags.database: such checks run with "check --database" only.
 @register(Tags.compatibility)
 def check_databases(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> Messages:
-    """Look at the settings of the database that the app writes to; nothing is opened."""
+    """Look at the settings of the database that the app writes to; open no connection."""
     messages: Messages = []
     alias = write_alias()
     connection = connections[alias]
@@ -121,8 +130,8 @@ def check_databases(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> M
         if str(mode).upper() not in ("IMMEDIATE", "EXCLUSIVE"):
             messages.append(
                 Warning(
-                    f"DATABASES[{alias!r}] is SQLite with deferred transactions: where two "
-                    'people answer at a time, one gets "database is locked".',
+                    f"DATABASES[{alias!r}] is SQLite with deferred transactions: if two "
+                    'people answer at the same time, one of them gets "database is locked".',
                     hint='Set "OPTIONS": {"transaction_mode": "IMMEDIATE"}.',
                     id="elicitation.W010",
                 )
@@ -130,9 +139,9 @@ def check_databases(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> M
     if not configured["AUTOCOMMIT"]:
         messages.append(
             Error(
-                f"DATABASES[{alias!r}] has AUTOCOMMIT off: nothing that elicitation records "
+                f"DATABASES[{alias!r}] has AUTOCOMMIT off: nothing that this app stores "
                 "would be committed.",
-                hint="Remove that setting.",
+                hint="Remove AUTOCOMMIT from the settings of this database.",
                 id="elicitation.E010",
             )
         )
@@ -140,8 +149,8 @@ def check_databases(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> M
     if mirrored or not router.allow_migrate_model(alias, StoredFormAnswer):
         messages.append(
             Error(
-                f"Answers would be written to {alias!r}, which is a replica, or on which the "
-                "database router does not let their table be made.",
+                f"Answers would be written to {alias!r}, which is a replica, or to which the "
+                "database router does not migrate their table.",
                 hint="Let db_for_write() of DATABASE_ROUTERS name the primary database.",
                 id="elicitation.E011",
             )
@@ -151,7 +160,7 @@ def check_databases(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> M
             messages.append(
                 Error(
                     f"{model.__name__} is written to another database than StoredFormAnswer: "
-                    "they have to change in one transaction.",
+                    "the app has to change both in one transaction.",
                     hint="Let DATABASE_ROUTERS name one database for this whole app.",
                     obj=model,
                     id="elicitation.E012",
@@ -173,13 +182,13 @@ def check_databases(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> M
 
 @register(Tags.urls)
 def check_urls(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> Messages:
-    """Look for the addresses of the app's pages."""
+    """Look for the URLs of the app's pages."""
     try:
         reverse("elicitation:inbox")
     except NoReverseMatch:
         return [
             Error(
-                "The app's pages have no addresses: people could not answer.",
+                "The app's pages have no URLs: people could not answer.",
                 hint='Add path("elicitation/", include("elicitation.urls")) to your urlpatterns.',
                 id="elicitation.E020",
             )
@@ -210,8 +219,8 @@ def check_environment(app_configs: Sequence[AppConfig] | None, **kwargs: Any) ->
             Warning(
                 f"The MCP SDK {found}: elicitation.mcp.client cannot be used.",
                 hint=(
-                    "pip install 'django-mcp-elicitation[mcp]'. A site that drives its calls "
-                    "otherwise can silence this."
+                    "pip install 'django-mcp-elicitation[mcp]'. A site that does not use "
+                    "elicitation.mcp.client can silence this."
                 ),
                 id="elicitation.W020",
             )
@@ -224,7 +233,7 @@ def check_deployment(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> 
     """Look at what a site on the internet should have, beside Django's own such checks."""
     messages: Messages = []
 
-    def posture(number: int, text: str, hint: str) -> None:
+    def insecure(number: int, text: str, hint: str) -> None:
         messages.append(Warning(text, hint=hint, id=f"elicitation.W{number}"))
 
     try:
@@ -232,27 +241,27 @@ def check_deployment(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> 
     except ImproperlyConfigured:
         return messages  # said by check_settings
     if policy is None:
-        posture(
+        insecure(
             100,
-            "ELICITATION_CONTENT_SECURITY_POLICY is None: the pages that show what servers "
-            "wrote have no policy of their own.",
+            "ELICITATION_CONTENT_SECURITY_POLICY is None: the app sends no policy for the pages "
+            "that show what servers wrote.",
             "Leave the setting out, unless the whole site has a policy that is as strict.",
         )
     elif "'unsafe-inline'" in policy or "'unsafe-eval'" in policy:
-        posture(
+        insecure(
             101,
             "ELICITATION_CONTENT_SECURITY_POLICY allows inline or evaluated code.",
             "Take 'unsafe-inline' and 'unsafe-eval' out; the app's pages need neither.",
         )
     if base_url.startswith("http://"):
-        posture(
+        insecure(
             102,
-            "ELICITATION_BASE_URL is not https: e-mails would lead people to an address on "
-            "which their answers can be read on the way.",
+            "ELICITATION_BASE_URL is not https: e-mails would lead people to a connection "
+            "on which others can read their answers.",
             "Let it begin with https://.",
         )
     if django_settings.DEBUG:
-        posture(
+        insecure(
             103,
             "DEBUG is on: Django keeps, shows and may log every SQL statement, answers included.",
             "Set DEBUG = False.",

@@ -26,20 +26,20 @@ class Settings:
 
     @property
     def QUESTION_TTL(self) -> timedelta:
-        """How long a question can be answered after it was asked."""
+        """How long an elicitation can be answered after it was asked."""
         return self._duration("QUESTION_TTL", timedelta(hours=24))
 
     @property
     def ANSWER_TTL(self) -> timedelta:
-        """How long a recorded answer can be sent; after that the person is asked again."""
+        """How long a stored answer can be sent. After that the person is asked again."""
         return self._duration("ANSWER_TTL", FORM_ANSWER_TTL)
 
     @property
     def RESUME_LEASE(self) -> timedelta:
         """How long a resumed call belongs to the process that resumes it, unless renewed.
 
-        The process renews its lease three times in this time, so this is how long a call
-        stays untouched after its process was killed.
+        The process renews its lease three times in this time. After the process was killed,
+        the call stays untouched for so long.
         """
         return self._duration("RESUME_LEASE", timedelta(seconds=30))
 
@@ -53,12 +53,12 @@ class Settings:
 
     @property
     def POLL_INTERVAL(self) -> timedelta:
-        """How often a process that waits in the middle of calls looks for answers."""
+        """How often a process with waiting calls looks for answers."""
         return self._duration("POLL_INTERVAL", timedelta(seconds=1))
 
     @property
     def MAX_ROUNDS(self) -> int:
-        """How many rounds of one call are put to a person; later ones are declined."""
+        """How many rounds of one call are put to a person. Later rounds are declined."""
         return self._positive("MAX_ROUNDS", 10)
 
     @property
@@ -91,17 +91,17 @@ class Settings:
 
     @property
     def RADIO_LIMIT(self) -> int:
-        """Up to how many options a choice is shown as radio buttons; above, as a select."""
+        """Up to how many options a choice is shown as radio buttons. With more it is a select."""
         return self._positive("RADIO_LIMIT", 7)
 
     @property
     def PAGE_SIZE(self) -> int:
-        """How many questions one page of the inbox holds."""
+        """How many elicitations one page of the inbox holds."""
         return self._positive("PAGE_SIZE", 25)
 
     @property
     def ACCESS(self) -> str:
-        """The dotted path of the class that says who may see and answer a question."""
+        """The dotted path of the class that says who may see and answer an elicitation."""
         return self._typed(
             "ACCESS",
             "elicitation.inbox.access.RespondentAccess",
@@ -111,12 +111,12 @@ class Settings:
 
     @property
     def API_MAX_BYTES(self) -> int:
-        """How many bytes the body of a request to the API may have."""
+        """How many bytes the body of an HTTP request to the API may have."""
         return self._positive("API_MAX_BYTES", 1_048_576)
 
     @property
     def FORM_CLASS(self) -> str:
-        """The dotted path of the form that questions are shown with."""
+        """The dotted path of the form that shows questions."""
         return self._typed(
             "FORM_CLASS",
             "elicitation.pages.forms.ElicitationForm",
@@ -138,7 +138,7 @@ class Settings:
 
     @property
     def RESUME_AFTER(self) -> timedelta:
-        """How long after a question was closed ``elicitation_resume`` tells the host again.
+        """How long after closing ``elicitation_resume`` sends the signal again.
 
         The pause doubles each time, up to an hour.
         """
@@ -146,38 +146,38 @@ class Settings:
 
     @property
     def RESUME_ATTEMPTS(self) -> int:
-        """How often the host is told again before the audit says ``never_resumed``.
+        """How often the signal is sent again before the audit says ``never_resumed``.
 
-        With the defaults that is six hours: a host that was down for a while still goes on
-        with its calls.
+        With the defaults these are six hours, so that a host that was down for a while still
+        resumes its calls.
         """
         return self._positive("RESUME_ATTEMPTS", 10)
 
     @property
     def ABANDON_AFTER(self) -> timedelta:
-        """How long a call stays parked that waits for nobody and that no host goes on with."""
+        """How long a call stays parked after its last elicitation, if no host resumes it."""
         return self._duration("ABANDON_AFTER", timedelta(days=7))
 
     @property
     def RETENTION_DAYS(self) -> int | None:
-        """How many days a closed question is kept for the audit; ``None`` keeps it for good."""
+        """For how many days a closed elicitation is kept; ``None``: without end."""
         if getattr(django_settings, "ELICITATION_RETENTION_DAYS", 0) is None:
             return None
         return self._positive("RETENTION_DAYS", 90)
 
     @property
     def METRICS(self) -> bool:
-        """Whether ``metrics`` under the app's addresses answers, to those who may read it."""
+        """Whether the URL ``metrics`` answers, to users who may read the metrics."""
         return self._typed("METRICS", False, (bool,), "True or False")
 
     @property
     def EMAIL(self) -> bool:
-        """Whether a person is sent an e-mail when something is asked."""
+        """Whether the app sends a person an e-mail when a server asks something."""
         return self._typed("EMAIL", False, (bool,), "True or False")
 
     @property
     def BASE_URL(self) -> str:
-        """What stands before the path in the links of e-mails: ``https://example.com``."""
+        """The part before the path in the links of e-mails: ``https://example.com``."""
         value = self._typed("BASE_URL", "", (str,), "a string")
         if value and not (value.startswith(("https://", "http://")) and value[-1] != "/"):
             raise ImproperlyConfigured(
@@ -188,12 +188,12 @@ class Settings:
 
     @property
     def NOTIFY(self) -> Callable[[UUID], object] | None:
-        """What else is called, with a question's id, after it was asked."""
+        """What is called with the id of an elicitation after it was asked."""
         return self._callable("NOTIFY")
 
     @property
     def USER_LANGUAGE(self) -> Callable[[Any], object] | None:
-        """Called with a user, returns the language of their e-mails; else the site's."""
+        """Called with a user, returns the language of their e-mails. Default: the site's."""
         return self._callable("USER_LANGUAGE")
 
     def _callable(self, name: str) -> Callable[..., object] | None:
@@ -202,12 +202,14 @@ class Settings:
             return None
         found = _imported(name, path)
         if not callable(found):
-            raise ImproperlyConfigured(f"ELICITATION_{name} must name something to call.")
+            raise ImproperlyConfigured(
+                f"ELICITATION_{name} must name a function, or something else that can be called."
+            )
         return cast("Callable[..., object]", found)
 
     def _typed(self, name: str, default: T, types: tuple[type[Any], ...], noun: str) -> T:
         value: T = getattr(django_settings, f"ELICITATION_{name}", default)
-        # bool is an int to Python, and never what a number setting means.
+        # To Python a bool is an int. A setting for a number does not mean one.
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
             raise ImproperlyConfigured(
                 f"ELICITATION_{name} must be {noun}, not a {type(value).__name__}."
@@ -217,7 +219,7 @@ class Settings:
     def _duration(self, name: str, default: timedelta) -> timedelta:
         value = self._typed(name, default, (timedelta,), "a datetime.timedelta")
         if value <= timedelta(0):
-            raise ImproperlyConfigured(f"ELICITATION_{name} must be longer than no time.")
+            raise ImproperlyConfigured(f"ELICITATION_{name} must be greater than zero.")
         return value
 
     def _positive(self, name: str, default: int) -> int:

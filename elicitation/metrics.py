@@ -1,4 +1,4 @@
-"""How much is asked, and how long it waits: for a dashboard and for an alarm."""
+"""How much is asked and how long it stays open: for dashboards and alarms."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class Snapshot:
     """Counts and ages at one moment, by the configured names of servers.
 
-    ``questions`` counts by server and state; a question past its deadline counts as expired,
-    be it noted in its row yet or not. ``oldest_waiting`` says for how many seconds the oldest
-    open question has waited for its person. ``undelivered`` counts the closed questions of
-    which the server was told nothing yet, ``oldest_undelivered`` says for how many seconds the
-    oldest of them has waited for its host. ``parked_calls`` and ``stored_answers`` count rows.
+    ``questions`` counts elicitations by server and state. Past its deadline an elicitation
+    counts as expired, also before its row says so. ``oldest_waiting`` is the age of the oldest
+    open elicitation in seconds. ``undelivered`` counts closed elicitations for which nothing
+    was sent to the server yet; ``oldest_undelivered`` is the time since the oldest of them was
+    closed, in seconds. ``parked_calls`` and ``stored_answers`` count rows.
     """
 
     taken_at: datetime
@@ -49,7 +49,7 @@ class Snapshot:
 
 
 def snapshot(now: datetime | None = None) -> Snapshot:
-    """Return what there is at ``now``, by default at this moment."""
+    """Return the counts and ages at ``now``, by default at this moment."""
     now = now or timezone.now()
     alias = write_alias()
     rows = Elicitation.objects.using(alias).order_by()
@@ -93,7 +93,7 @@ def prometheus(taken: Snapshot) -> str:
 
     family(
         "elicitation_questions",
-        "Questions in the database, by state.",
+        "Elicitations in the database, by state.",
         {
             f"{_label('server', server)},{_label('state', state)}": number
             for (server, state), number in taken.questions.items()
@@ -101,38 +101,38 @@ def prometheus(taken: Snapshot) -> str:
     )
     family(
         "elicitation_oldest_waiting_seconds",
-        "For how long the oldest open question has waited for its person.",
+        "Seconds since the oldest open elicitation was asked.",
         by_server(taken.oldest_waiting),
     )
     family(
         "elicitation_undelivered",
-        "Closed questions of which the server was told nothing yet.",
+        "Closed elicitations for which nothing was sent to the server yet.",
         by_server(taken.undelivered),
     )
     family(
         "elicitation_oldest_undelivered_seconds",
-        "For how long the oldest closed question has waited for its host.",
+        "Seconds since the oldest undelivered elicitation was closed.",
         by_server(taken.oldest_undelivered),
     )
     family(
         "elicitation_parked_calls",
-        "Tool calls that wait between rounds.",
+        "Parked calls.",
         by_server(taken.parked_calls),
     )
     family(
         "elicitation_stored_answers",
-        "Answers that were recorded and not taken yet.",
+        "Answers that are stored and not sent yet.",
         by_server(taken.stored_answers),
     )
     return "\n".join(lines) + "\n"
 
 
-# Who may read it is decided here, not by a page to sign in at, which no scraper understands.
+# The view checks the permission itself: a scraper cannot use a page for signing in.
 @login_not_required
 @require_safe
 @never_cache
 def view(request: HttpRequest) -> HttpResponse:
-    """Answer with the metrics, where they are on, to those who may read them."""
+    """Return the metrics, if they are on, to users who may read them."""
     if not settings.METRICS:
         raise Http404
     if not request.user.has_perm("elicitation.view_metrics"):

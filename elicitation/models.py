@@ -1,4 +1,4 @@
-"""The rows: what was asked, what was answered, which calls wait, and who may ask at all.
+"""The rows: elicitations, stored answers, parked calls and server policies.
 
 Documents (schemas, arguments, requests) are kept as JSON *text*: ``jsonb`` loses the order of
 keys, ``1e16`` and ``-0.0``. The text is ASCII, so that no NUL and no lone surrogate ever
@@ -23,6 +23,7 @@ from django.db.models.functions import Now
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 from django.views.decorators.debug import sensitive_variables
 
 from .core import (
@@ -56,7 +57,7 @@ MAX_LABEL_CHARS = 64
 
 
 class InvalidNameError(ElicitationError, ValueError):
-    """A scope, call, server or tool name, or a respondent, that no row can hold exactly."""
+    """A scope, call, server or tool name, or a respondent, that a row cannot hold exactly."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field} {reason}.", code="invalid_name")
@@ -70,25 +71,26 @@ class TooLargeError(ElicitationError, ValueError):
 
 
 class URLPolicyRefusal(ElicitationRefusal):
-    """The operator's policy does not let this server show addresses of this host."""
+    """The server's policy does not list the host of this URL."""
 
     def __init__(self, server: str) -> None:
         super().__init__(
-            f"The server '{server}' asks people to open an address that its policy does not list. "
-            "An operator decides that in the admin, under server policies.",
+            f"The server '{server}' asks people to open a URL that its policy does not list. "
+            "An operator can change that in the admin, under server policies.",
             code="not_allowed",
-            reason="an address that the policy does not list",
+            reason="a URL that the policy does not list",
         )
 
 
 def check_name(field: str, value: object, *, blank: bool = False) -> str:
-    """Return ``value``, which identifies a row, where every database can hold it exactly.
+    """Return ``value``, which identifies a row, if every database can hold it exactly.
 
     Refused before any query: NUL makes PostgreSQL raise, a lone surrogate every driver, and a
     name longer than the column is cut or refused, depending on the database.
 
     Raises:
-        InvalidNameError: It is no string, is blank, too long, or has such a character.
+        InvalidNameError: The value is not a string, is blank or too long, or has such a
+            character.
     """
     if not isinstance(value, str):
         raise InvalidNameError(field, f"must be a string, not a {type(value).__name__}")
@@ -97,7 +99,7 @@ def check_name(field: str, value: object, *, blank: bool = False) -> str:
     if len(value) > MAX_NAME_CHARS:
         raise InvalidNameError(field, f"is longer than {MAX_NAME_CHARS} characters")
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
-        raise InvalidNameError(field, "holds a control character or half a character")
+        raise InvalidNameError(field, "has a control character or an invalid Unicode character")
     return value
 
 
@@ -120,15 +122,16 @@ def encode_json(field: str, value: object, max_bytes: int) -> str:
     """Return ``value`` as ASCII JSON text, in its own key order, exactly.
 
     Raises:
-        TooLargeError: It is no JSON (``NaN`` included), too deep, or has more than ``max_bytes``.
+        TooLargeError: The value is not JSON (``NaN`` is not), is nested too deeply, or has more
+            than ``max_bytes``.
     """
     try:
         text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError):
-        # The reason would repeat the value, which is not ours to show.
-        raise TooLargeError(field, "they are not JSON, or nested too deeply") from None
+        # The text of the cause would repeat the value, which may be secret.
+        raise TooLargeError(field, "not valid JSON, or nested too deeply") from None
     if len(text) > max_bytes:
-        raise TooLargeError(field, f"it has more than {max_bytes} bytes of JSON")
+        raise TooLargeError(field, f"more than {max_bytes} bytes of JSON")
     return text
 
 
@@ -138,16 +141,16 @@ def limits(*, wide: bool) -> Limits:
 
 
 class ServerPolicyQuerySet(models.QuerySet["ServerPolicy"]):
-    """Look-ups of what an operator decided about servers."""
+    """Look-ups of server policies."""
 
     def for_server(self, server: str) -> ServerPolicy:
-        """Return the policy for the server of this configured name, else the default one."""
+        """Return the policy of the server with this configured name, or the default policy."""
         return self.for_servers([server])[server]
 
     def for_servers(self, servers: Iterable[str]) -> dict[str, ServerPolicy]:
         """Return the policies of several servers by name, in one query."""
         keys = {server: row_key(server) for server in servers}
-        # From the writer: a decision that was taken back must not live on in a replica.
+        # Read from the primary database: a replica may still have a policy that was withdrawn.
         rows = self.using(router.db_for_write(self.model)).order_by()
         found = {row.pk: row for row in rows.filter(pk__in=set(keys.values()))}
         return {
@@ -156,20 +159,20 @@ class ServerPolicyQuerySet(models.QuerySet["ServerPolicy"]):
 
 
 class ServerPolicy(models.Model):
-    """An operator's decision about one server. Without a row a server may show no form."""
+    """An operator's decision about one server. Without a row a server cannot show forms."""
 
     class Policy(models.TextChoices):
         """What a server may put in front of a person (MCP 2026-07-28, client/elicitation)."""
 
         NONE = "none", _("nothing")
-        URL = "url", _("addresses to open, no forms")
-        URL_AND_FORM = "url_and_form", _("addresses to open, and forms")
+        URL = "url", _("links to open, no forms")
+        URL_AND_FORM = "url_and_form", _("links to open, and forms")
 
     id = models.UUIDField(primary_key=True, editable=False)
     server = models.CharField(
         _("server"),
         max_length=MAX_NAME_CHARS,
-        help_text=_("The name under which this site configured the server, exactly."),
+        help_text=_("The exact name under which this site configured the server."),
     )
     policy = models.CharField(
         _("may show"), max_length=16, choices=Policy.choices, default=Policy.URL
@@ -178,12 +181,12 @@ class ServerPolicy(models.Model):
         _("label"),
         max_length=MAX_LABEL_CHARS,
         blank=True,
-        help_text=_("What people see as the name of the server. Empty: the configured name."),
+        help_text=_("The name of the server that people see. Empty: the configured name."),
     )
     allow_confirmation = models.BooleanField(
         _("confirmations"),
         default=False,
-        help_text=_("Allow questions without fields: a message to accept or decline."),
+        help_text=_("Allow requests without questions: a message to accept or decline."),
     )
     wide_limits = models.BooleanField(
         _("long forms"),
@@ -203,15 +206,15 @@ class ServerPolicy(models.Model):
         _("allowed domains"),
         blank=True,
         help_text=_(
-            "The hosts of the addresses that the server may ask people to open, one a line: "
-            "example.com for this host alone, *.example.com for every name below it. "
-            "Empty: any host."
+            "The hosts of the links that the server may ask people to open, one per line: "
+            "example.com for this host only, *.example.com for every name below it. Empty: "
+            "any host."
         ),
     )
     allow_loopback_http = models.BooleanField(
         _("plain http on this machine"),
         default=False,
-        help_text=_("Allow addresses such as http://localhost:8000/, for development."),
+        help_text=_("Allow links such as http://localhost:8000/, for development."),
     )
 
     objects = ServerPolicyQuerySet.as_manager()
@@ -239,27 +242,32 @@ class ServerPolicy(models.Model):
             raise ValidationError({"server": str(error)}) from None
         others = ServerPolicy.objects.exclude(pk=self.pk) if self.pk else ServerPolicy.objects
         if self._state.adding and ServerPolicy.objects.filter(pk=row_key(self.server)).exists():
-            raise ValidationError({"server": _("There is a policy for this server already.")})
+            raise ValidationError({"server": _("There is already a policy for this server.")})
         if any(
             is_invisible(character) or unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
             for character in self.label
         ):
             raise ValidationError(
-                {"label": _("A label is one line without invisible or control characters.")}
+                {
+                    "label": _(
+                        "A label must be one line, without invisible characters and control "
+                        "characters."
+                    )
+                }
             )
         for line in self._allowed_lines():
             if _allowed_host(line) is None:
                 message = _(
-                    "Write one host a line, such as example.com or *.example.com, without "
+                    "Write one host per line, such as example.com or *.example.com, without "
                     "https:// and without a path."
                 )
                 raise ValidationError({"allowed_domains": message})
         if any(is_same_name(self.display_name, other.display_name) for other in others.all()):
-            raise ValidationError({"label": _("Another server is shown under this name already.")})
+            raise ValidationError({"label": _("Another server is already shown under this name.")})
 
     @property
     def allows_asking(self) -> bool:
-        """Whether the server may ask people anything, so that its client may say it can."""
+        """Whether the server may ask people anything; if not, its client does not declare it."""
         return self.policy != self.Policy.NONE
 
     @property
@@ -269,7 +277,7 @@ class ServerPolicy(models.Model):
 
     @property
     def allows_urls(self) -> bool:
-        """Whether the server may ask a person to open an address."""
+        """Whether the server may ask a person to open a URL."""
         return self.policy in (self.Policy.URL, self.Policy.URL_AND_FORM)
 
     @property
@@ -281,13 +289,13 @@ class ServerPolicy(models.Model):
         return [line.strip() for line in self.allowed_domains.splitlines() if line.strip()]
 
     def allows_host(self, host: str) -> bool:
-        """Whether addresses of this host may be put in front of a person.
+        """Whether people may be asked to open URLs of this host.
 
         Args:
             host: As ``ElicitationURL.host`` has it.
         """
         lines = self._allowed_lines()
-        # A line that says nothing allows nothing, and so never opens the list to all.
+        # An invalid line allows nothing. It must not make the list empty: that allows all hosts.
         return not lines or any(
             host.endswith(allowed) if allowed.startswith(".") else host == allowed
             for allowed in filter(None, map(_allowed_host, lines))
@@ -295,14 +303,14 @@ class ServerPolicy(models.Model):
 
     @sensitive_variables("text")
     def parse_url(self, text: object, *, site_host: str = "") -> ElicitationURL:
-        """Return an address that this policy lets the server show.
+        """Return a URL that this policy lets the server show.
 
         Args:
-            text: The address, as the server sent it.
-            site_host: The host of this site, for the warning of an imitation of it.
+            text: The URL, as the server sent it.
+            site_host: The host of this site, for the warning about URLs that imitate it.
 
         Raises:
-            URLRefusal: It is not one that is put in front of anyone.
+            URLRefusal: Browsers could read the URL differently from people.
             URLPolicyRefusal: The policy does not let the server show it.
         """
         try:
@@ -313,7 +321,7 @@ class ServerPolicy(models.Model):
                 registrable_domain=registrable_domain,
             )
         except URLRefusal as refusal:
-            # Its frames have the address, and error reports have the variables of frames.
+            # Drop the traceback: its frames hold the URL, and error reports show their variables.
             raise refusal.with_traceback(None) from None
         if not self.allows_urls or not self.allows_host(url.host):
             raise URLPolicyRefusal(self.server)
@@ -326,9 +334,9 @@ class ServerPolicy(models.Model):
 
 
 def _allowed_host(line: str) -> str | None:
-    """Return what a line of ``allowed_domains`` stands for: a host, or ``.`` and the end of one.
+    """Return the host in a line of ``allowed_domains``, or ``.`` and the end of hosts.
 
-    ``None`` where it is no host.
+    ``None`` if the line is not a host.
     """
     name = line.removeprefix("*.")
     try:
@@ -368,14 +376,14 @@ def is_open(now: datetime | None = None) -> models.Q:
 
 
 class ElicitationQuerySet(models.QuerySet["Elicitation"]):
-    """Look-ups of questions, as nouns that chain."""
+    """Look-ups of elicitations, as nouns that chain."""
 
     def pending(self) -> ElicitationQuerySet:
-        """Questions that nobody and nothing has closed, whether their time is up or not."""
+        """Elicitations whose row is not closed; their deadline may have passed."""
         return self.filter(state=Elicitation.State.PENDING)
 
     def open(self, now: datetime | None = None) -> ElicitationQuerySet:
-        """Questions that can be answered at ``now``."""
+        """Elicitations that can be answered at ``now``."""
         return self.filter(is_open(now))
 
     def orphaned(self) -> ElicitationQuerySet:
@@ -389,30 +397,30 @@ class ElicitationQuerySet(models.QuerySet["Elicitation"]):
         return dead.exclude(models.Exists(answers))
 
     def due(self, now: datetime | None = None) -> ElicitationQuerySet:
-        """Pending questions whose time is up at ``now``."""
+        """Pending elicitations whose deadline has passed at ``now``."""
         return self.pending().filter(expires_at__lte=now or timezone.now())
 
     def closed(self) -> ElicitationQuerySet:
-        """Questions that were answered, declined, withdrawn or have expired."""
+        """Elicitations that were answered, declined or withdrawn, or have expired."""
         return self.exclude(state=Elicitation.State.PENDING)
 
     def in_state(self, state: str, now: datetime | None = None) -> ElicitationQuerySet:
-        """Questions in a state at ``now``, be it noted in their rows yet or not."""
+        """Elicitations in a state at ``now``; their rows may not have it yet."""
         if state == Elicitation.State.PENDING:
             return self.open(now)
         found = self.filter(state=state)
         return found | self.due(now) if state == Elicitation.State.EXPIRED else found
 
     def undelivered(self) -> ElicitationQuerySet:
-        """Closed questions of which the server was told nothing yet."""
+        """Closed elicitations for which nothing was sent to the server yet."""
         return self.closed().filter(delivered_at=None)
 
     def strandable(self, now: datetime | None = None) -> ElicitationQuerySet:
-        """Closed questions whose call nobody went on with in time: the app's outbox.
+        """Closed elicitations whose call no host has resumed in time: the app's outbox.
 
-        A call that still waits for another question, that a process is resuming, or in the
-        middle of which one waits, is not among them. ``is_parked`` says whether the call's row
-        is still there.
+        Skips calls with another open elicitation, calls that a process is resuming at ``now``, and
+        those in the middle of which a live process waits. ``is_parked`` says whether the call's
+        row is still there.
         """
         now = now or timezone.now()
         calls = ParkedCall.objects.filter(pk=models.OuterRef("parked_call_id"))
@@ -428,13 +436,13 @@ class ElicitationQuerySet(models.QuerySet["Elicitation"]):
         )
 
     def with_address(self) -> ElicitationQuerySet:
-        """Questions that still have the address that they asked to open."""
+        """Elicitations whose URL is still stored."""
         return self.exclude(url="")
 
     def going_on(self) -> ElicitationQuerySet:
-        """Addresses that people agreed to open, and whose calls have not gone on to their end.
+        """Elicitations in URL mode with a consent, and a call that has not finished.
 
-        The server has not been told yet, or was told and asks the same again.
+        The consent was not sent yet, or it was sent and the server asks the same again.
         """
         calls = ParkedCall.objects.filter(pk=models.OuterRef("parked_call_id"))
         consents = StoredFormAnswer.objects.filter(elicitation_id=models.OuterRef("pk"))
@@ -446,76 +454,76 @@ class ElicitationQuerySet(models.QuerySet["Elicitation"]):
         )
 
     def closed_before(self, moment: datetime) -> ElicitationQuerySet:
-        """Questions that were closed at ``moment`` or earlier."""
+        """Elicitations that were closed at ``moment`` or earlier."""
         return self.closed().filter(closed_at__lte=moment)
 
     def for_respondent(self, user: AbstractBaseUser) -> ElicitationQuerySet:
-        """Questions put to this person."""
+        """Elicitations whose respondent is this person."""
         return self.filter(respondent=user.pk)
 
     def in_scope(self, scope: str) -> ElicitationQuerySet:
-        """Questions of one scope, exactly as the host spells it."""
+        """Elicitations of one scope, exactly as the host spells it."""
         return self.filter(scope_key=row_key(scope))
 
     def of_server(self, server: str) -> ElicitationQuerySet:
-        """Questions of one server, exactly as this site spells its name.
+        """Elicitations of one server, exactly as this site spells its name.
 
         By its key: MariaDB's collations call ``Shop``, ``shop`` and ``shop `` equal.
         """
         return self.filter(policy=row_key(server))
 
     def with_policies(self) -> ElicitationQuerySet:
-        """The same, each with what the operator decided about its server, in one query."""
+        """The same, each with the policy of its server, in one query."""
         return self.select_related("policy")
 
     def of_call(self, parked_call_id: uuid.UUID | models.OuterRef) -> ElicitationQuerySet:
-        """Questions that one tool call asked, in all its rounds."""
+        """Elicitations of one tool call, in all its rounds."""
         return self.filter(parked_call_id=parked_call_id)
 
 
 class Elicitation(models.Model):
-    """One question set that was put in front of a person: the audit trail.
+    """What a server asked a person in one ``elicitation/create``: the audit trail.
 
-    It never holds an answer. ``answer_digest`` is a keyed digest, by which the same answer
-    sent a second time is recognised.
+    The row does not hold the answer. ``answer_digest`` is a keyed digest, which recognises the
+    same answer sent a second time.
     """
 
     class State(models.TextChoices):
-        """What became of the question; four ways of not being answered, kept apart."""
+        """How the elicitation ended; the four ways without an answer are kept apart."""
 
-        PENDING = "pending", _("waiting")
+        PENDING = "pending", pgettext_lazy("state", "open")
         ANSWERED = "answered", _("answered")
         DECLINED = "declined", _("declined")
         EXPIRED = "expired", _("expired")
         WITHDRAWN = "withdrawn", _("withdrawn")
 
     class Via(models.TextChoices):
-        """Through which face it was closed."""
+        """The interface through which the elicitation was closed."""
 
-        PAGE = "page", _("page")
+        PAGE = "page", _("web page")
         API = "api", _("API")
         ADMIN = "admin", _("admin")
         COMMAND = "command", _("command")
-        HOST = "host", _("host")
+        HOST = "host", _("host application")
 
     class Delivery(models.TextChoices):
-        """How it ended with the server."""
+        """What became of the answer, or of the decline, at the server."""
 
         DELIVERED = "delivered", _("delivered")
         SERVER_ERROR = "server_error", _("delivered; the tool reported an error")
-        ROUND_LOST = "round_lost", _("lost: the server refused it, or the call broke off")
-        DROPPED = "dropped", _("dropped: the server no longer asked")
+        ROUND_LOST = "round_lost", _("lost: the server refused the answer, or the call broke off")
+        DROPPED = "dropped", _("dropped: the server no longer needed the answer")
         NEVER_RESUMED = "never_resumed", _("never sent: the call was not resumed")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    # No foreign key: the question outlives the call's row, as a record.
-    parked_call_id = models.UUIDField(_("call's row"), db_index=True, editable=False)
+    # No foreign key: the elicitation stays as a record after the call's row was deleted.
+    parked_call_id = models.UUIDField(_("record of the call"), db_index=True, editable=False)
     scope = models.CharField(_("scope"), max_length=MAX_NAME_CHARS)
     scope_key = models.UUIDField(editable=False)
     scope_label = models.CharField(_("conversation"), max_length=MAX_LABEL_CHARS, blank=True)
     call = models.CharField(_("call"), max_length=MAX_NAME_CHARS)
     server = models.CharField(_("server"), max_length=MAX_NAME_CHARS)
-    # No constraint: a server is asked about before, or without, a decision about it.
+    # No database constraint: an elicitation may belong to a server that has no policy row.
     policy = models.ForeignKey(
         ServerPolicy,
         verbose_name=_("server policy"),
@@ -530,13 +538,13 @@ class Elicitation(models.Model):
     tool = models.CharField(_("tool"), max_length=MAX_NAME_CHARS)
     key = models.CharField(_("request key"), max_length=MAX_NAME_CHARS, blank=True)
     round = models.PositiveSmallIntegerField(_("round"))
-    number = models.PositiveBigIntegerField(_("number among identical ones"), default=0)
+    number = models.PositiveBigIntegerField(_("number among identical requests"), default=0)
     message = models.TextField(_("message"))
     requested_schema = models.TextField(_("requested schema"))
-    # The address that a person is asked to open: whole, because they have to see it whole, and
-    # only as long as they can open it. Its host stays, for the audit.
+    # The whole URL that a person is asked to open, because the page has to show it whole. It is
+    # removed when nobody can open it any more. The host stays, for the audit.
     url = models.TextField(blank=True, editable=False)
-    url_host = models.CharField(_("host of the address"), max_length=255, blank=True)
+    url_host = models.CharField(_("host of the link"), max_length=255, blank=True)
     # MCP 2025-11-25's `elicitationId`, by which a server says that the person has finished.
     url_id = models.CharField(max_length=MAX_NAME_CHARS, blank=True, editable=False)
     # With what the schema was parsed when it was asked: the policy may change in the meantime.
@@ -554,10 +562,10 @@ class Elicitation(models.Model):
         _("state"), max_length=9, choices=State.choices, default=State.PENDING
     )
     reason = models.CharField(_("reason"), max_length=32, blank=True)
-    asked_at = models.DateTimeField(_("asked"))
+    asked_at = models.DateTimeField(_("asked at"))
     expires_at = models.DateTimeField(_("deadline"))
-    first_shown_at = models.DateTimeField(_("first shown"), null=True)
-    closed_at = models.DateTimeField(_("closed"), null=True)
+    first_shown_at = models.DateTimeField(_("first shown at"), null=True)
+    closed_at = models.DateTimeField(_("closed at"), null=True)
     closed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         verbose_name=_("closed by"),
@@ -568,21 +576,21 @@ class Elicitation(models.Model):
     closed_via = models.CharField(
         _("closed through"), max_length=7, choices=Via.choices, blank=True
     )
-    delivered_at = models.DateTimeField(_("delivered"), null=True)
+    delivered_at = models.DateTimeField(_("delivered at"), null=True)
     delivery = models.CharField(_("delivery"), max_length=13, choices=Delivery.choices, blank=True)
-    #: Whether its server waits in the middle of a call for the answer.
+    #: Whether the server waits for the answer in the middle of a call.
     in_call = models.BooleanField(_("the server waits"), default=False, editable=False)
     #: Until when the process counts as alive that waits for it in the middle of a call, by the
     #: clock of the database; none once it is settled.
     alive_until = models.DateTimeField(null=True, editable=False)
     answer_digest = models.CharField(max_length=64, blank=True, editable=False)
-    # When the host is told again that it is closed, unless the call goes on before; how often
-    # it was told again.
+    # When the signal is sent again, unless the call was resumed before; how often it was sent
+    # again.
     resume_at = models.DateTimeField(null=True, editable=False)
-    resent = models.PositiveSmallIntegerField(default=0, editable=False)
-    # When somebody last said that they have done what they opened the address for.
+    resent = models.PositiveSmallIntegerField(_("times sent again"), default=0, editable=False)
+    # When a person last pressed *Continue*.
     continued_at = models.DateTimeField(null=True, editable=False)
-    # When the respondent was sent an e-mail about it.
+    # When the app sent the e-mail about it.
     notified_at = models.DateTimeField(null=True, editable=False)
 
     objects = ElicitationQuerySet.as_manager()
@@ -591,13 +599,13 @@ class Elicitation(models.Model):
     read_for: Any = None
 
     class Meta:
-        verbose_name = _("elicitation")
-        verbose_name_plural = _("elicitations")
+        verbose_name = _("request")
+        verbose_name_plural = _("requests")
         ordering = ("expires_at", "id")
         permissions = (
-            ("answer_any", "Can answer questions put to anybody"),
-            ("withdraw_elicitation", "Can withdraw elicitations"),
-            ("expire_elicitation", "Can let elicitations expire"),
+            ("answer_any", "Can answer requests put to anybody"),
+            ("withdraw_elicitation", "Can withdraw requests"),
+            ("expire_elicitation", "Can let requests expire"),
             ("view_metrics", "Can read the metrics"),
         )
         indexes = (
@@ -612,11 +620,11 @@ class Elicitation(models.Model):
         )
 
     def __str__(self) -> str:
-        # Not the tool, nor anything else a server may have written: this stands in titles.
+        # Titles show this, so it has no text of a server, such as the name of the tool.
         return f"{self.server}: {self.short_id} ({self.state})"
 
     def get_absolute_url(self) -> str:
-        """Return the address of the question's page on this site."""
+        """Return the path of the page of this elicitation."""
         return reverse("elicitation:question", args=(self.pk,))
 
     @property
@@ -635,7 +643,7 @@ class Elicitation(models.Model):
 
     @property
     def is_url(self) -> bool:
-        """Whether it asks to open an address (URL mode), and not for a form's answers."""
+        """Whether it is in URL mode, and not in form mode."""
         return bool(self.url_host)
 
     def pending(self) -> ElicitationPending:
@@ -646,13 +654,13 @@ class Elicitation(models.Model):
             message=self.message,
             questions=self.schema.questions(self.server),
             fingerprint=self.fingerprint,
-            # The address itself says nothing here, and may be forgotten already.
+            # Without the URL: the host does not need it, and it may be removed already.
             opens_address=self.is_url,
         )
 
     @cached_property
     def form_elicitation(self) -> FormElicitation:
-        """The question as the core's value."""
+        """The elicitation as a value of the core."""
         return FormElicitation(
             server_name=self.server,
             tool_name=self.tool,
@@ -663,14 +671,14 @@ class Elicitation(models.Model):
 
     @property
     def server_policy(self) -> ServerPolicy:
-        """What the operator decided about its server; the default where nobody did."""
+        """The policy of its server; the default policy if there is none."""
         if Elicitation.policy.is_cached(self):
             return self.policy or ServerPolicy(server=self.server)
-        # Not by the foreign key, which a router may follow to a replica.
+        # Not by the foreign key: a router may read it from a replica.
         return ServerPolicy.objects.for_server(self.server)
 
     def is_expired(self, now: datetime | None = None) -> bool:
-        """Whether nobody answered in time, be it noted in the row yet or not."""
+        """Whether the deadline passed without an answer; the row may not say so yet."""
         return self.current_state(now) == self.State.EXPIRED
 
     def is_open(self, now: datetime | None = None) -> bool:
@@ -678,14 +686,14 @@ class Elicitation(models.Model):
         return self.current_state(now) == self.State.PENDING
 
     def current_state(self, now: datetime | None = None) -> str:
-        """Return the state at ``now``: a pending question past its deadline has expired."""
+        """Return the state at ``now``: pending past the deadline is expired."""
         if self.state == self.State.PENDING and self.expires_at <= (now or timezone.now()):
             return self.State.EXPIRED
         return self.state
 
 
 class ParkedCallQuerySet(models.QuerySet["ParkedCall"]):
-    """Look-ups of calls that wait between rounds."""
+    """Look-ups of parked calls."""
 
     def unleased(self) -> ParkedCallQuerySet:
         """Calls that no process is resuming now, by the clock of the database."""
@@ -705,7 +713,7 @@ class ParkedCallQuerySet(models.QuerySet["ParkedCall"]):
         return self.filter(lease__isnull=False, leased_until__gt=DatabaseNow())
 
     def abandoned(self, since: datetime) -> ParkedCallQuerySet:
-        """Calls that have waited for nobody since ``since`` but for a host to go on."""
+        """Calls without an open elicitation since ``since``, which no host has resumed."""
         asked = Elicitation.objects.of_call(models.OuterRef("pk"))
         busy = asked.filter(
             models.Q(state=Elicitation.State.PENDING) | models.Q(closed_at__gt=since)
@@ -716,8 +724,8 @@ class ParkedCallQuerySet(models.QuerySet["ParkedCall"]):
 class ParkedCall(models.Model):
     """A tool call that was stopped in a round until people have answered.
 
-    Its key stands for scope, call, server and tool, so that the same call made twice is one
-    row. What waits is in the ``Elicitation`` rows of the same ``parked_call_id``.
+    Its key is a digest of scope, call, server and tool: the same call made twice is one row.
+    What it asks is in the ``Elicitation`` rows with the same ``parked_call_id``.
     """
 
     id = models.UUIDField(primary_key=True, editable=False)
@@ -739,16 +747,16 @@ class ParkedCall(models.Model):
     options = models.TextField(default="{}", editable=False)
     round = models.PositiveSmallIntegerField(_("round"))
     #: The round's requests by the server's keys, as JSON text.
-    requests = models.TextField(_("requests"), editable=False)
-    #: The request state as JSON text: ``null`` where the server sent none, ``""`` is a value.
+    requests = models.TextField(_("requests of the round"), editable=False)
+    #: The request state as JSON text: ``null`` if the server sent none, ``""`` is a value.
     request_state = models.TextField(_("request state"), editable=False)
-    received_at = models.DateTimeField(_("round received"))
+    received_at = models.DateTimeField(_("round received at"))
     #: Whether the round came as an error, so that its retry is a plain call.
     plain = models.BooleanField(default=False, editable=False)
     #: Stands for the process that is resuming it, until the moment below.
     lease = models.UUIDField(null=True, editable=False)
     #: By the clock of the database: the clocks of two hosts may differ.
-    leased_until = models.DateTimeField(_("being resumed until"), null=True)
+    leased_until = models.DateTimeField(_("reserved for resuming until"), null=True)
     #: How often it was parked with a new question: what ``MAX_ROUNDS`` bounds.
     asked = models.PositiveSmallIntegerField(_("times asked"), default=0)
     #: Why the last request did not reach the server, as a code; when it is tried again, or when a
@@ -790,14 +798,14 @@ class ParkedCall(models.Model):
 
 
 class StoredFormAnswerQuerySet(models.QuerySet["StoredFormAnswer"]):
-    """Look-ups of recorded answers."""
+    """Look-ups of stored answers."""
 
     def expired(self, now: datetime | None = None) -> StoredFormAnswerQuerySet:
         """Answers that can no longer be sent at ``now``."""
         return self.filter(expires_at__lte=now or timezone.now())
 
     def of_call(self, parked_call_id: uuid.UUID) -> StoredFormAnswerQuerySet:
-        """Answers to questions of one tool call."""
+        """Answers to elicitations of one tool call."""
         return self.filter(parked_call_id=parked_call_id)
 
 
@@ -805,7 +813,7 @@ class StoredFormAnswer(models.Model):
     """An answer a person gave, until it is taken.
 
     The key stands for the exact scope, call, server, tool, fingerprint and number; the parts
-    are compared once more after reading, so that a collision fails closed.
+    are compared again after reading, so that a collision sends no wrong answer.
     """
 
     class Action(models.TextChoices):
@@ -821,12 +829,12 @@ class StoredFormAnswer(models.Model):
     server = models.CharField(_("server"), max_length=MAX_NAME_CHARS)
     tool = models.CharField(_("tool"), max_length=MAX_NAME_CHARS)
     fingerprint = models.CharField(_("fingerprint"), max_length=64)
-    number = models.PositiveBigIntegerField(_("number among identical ones"), default=0)
+    number = models.PositiveBigIntegerField(_("number among identical requests"), default=0)
     #: The round in which it was asked; 0 where a host recorded it by itself.
     round = models.PositiveSmallIntegerField(default=0, editable=False)
     #: Whether a person gave it. Not where the time ran out, or the question was withdrawn.
     from_person = models.BooleanField(default=True, editable=False)
-    #: The question it answers; none where a host recorded it by itself.
+    #: The elicitation it answers; ``None`` if a host stored the answer by itself.
     elicitation_id = models.UUIDField(null=True, editable=False)
     respondent = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -837,8 +845,8 @@ class StoredFormAnswer(models.Model):
     )
     action = models.CharField(_("action"), max_length=7, choices=Action.choices)
     answers_json = models.TextField(editable=False)
-    recorded_at = models.DateTimeField(_("recorded"))
-    expires_at = models.DateTimeField(_("usable until"), db_index=True)
+    recorded_at = models.DateTimeField(_("stored at"))
+    expires_at = models.DateTimeField(_("valid until"), db_index=True)
 
     #: What was found to fit when the answer was taken; no column.
     content: Mapping[str, Any] | None = None
@@ -866,11 +874,11 @@ class StoredFormAnswer(models.Model):
         return {name: FormAnswer.from_dict(answer) for name, answer in stored.items()}
 
     def is_expired(self, now: datetime | None = None) -> bool:
-        """Whether it can no longer be sent at ``now``."""
+        """Whether the answer can no longer be sent at ``now``."""
         return self.expires_at <= (now or timezone.now())
 
     def applies_to(self, server: str, tool: str, fingerprint: str, now: datetime) -> bool:
-        """Whether it answers exactly these questions and is still usable at ``now``."""
+        """Whether it answers exactly this elicitation and can be sent at ``now``."""
         return (
             self.server == server
             and self.tool == tool

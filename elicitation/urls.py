@@ -1,4 +1,4 @@
-"""The app's addresses: ``path("elicitation/", include("elicitation.urls"))``."""
+"""The app's URLs: ``path("elicitation/", include("elicitation.urls"))``."""
 
 from django.urls import path
 
@@ -7,8 +7,7 @@ from .pages import views
 
 app_name = "elicitation"
 
-# An id is matched as any text and read by the view, so that a malformed one is answered like
-# an unknown one.
+# The pattern accepts any text as an id: the view answers a malformed id like an unknown one.
 urlpatterns = [
     path("", views.inbox_page, name="inbox"),
     path("count/", views.count, name="count"),

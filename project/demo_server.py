@@ -59,7 +59,7 @@ async def buy(
 ) -> str:
     """Asks for a plan and a number of seats, then once more before it buys."""
     if not isinstance(order, AcceptedElicitation):
-        return "Nothing was bought: the question about the plan was declined."
+        return "Nothing was bought: the request about the plan was declined."
     if not isinstance(purchase, AcceptedElicitation) or not purchase.data.confirmed:
         return "Nothing was bought: the purchase was not confirmed."
     return f"Bought {order.data.seats} seats of {order.data.plan}."
@@ -114,21 +114,21 @@ SHIPMENT: dict[str, Any] = {
 
 @server.tool(title="Ship a parcel")
 async def ship(ctx: Context) -> str | InputRequiredResult:
-    """Asks how, where and when to deliver: a form with every kind of field."""
+    """Asks how, where and when to deliver: a form with every kind of question."""
     answer = (ctx.input_responses or {}).get("shipment")
     if answer is None:
         return _ask("shipment", "How should the parcel travel?", SHIPMENT)
     if not isinstance(answer, ElicitResult) or answer.action != "accept":
-        return "The parcel stays here: the question was declined."
+        return "The parcel stays here: the request was declined."
     return f"The parcel is on its way: {json.dumps(answer.content, ensure_ascii=False)}"
 
 
-# delete_project: a confirmation. A form without fields asks for nothing but yes or no.
+# delete_project: a confirmation. A form without questions: the person accepts or declines.
 
 
 @server.tool(title="Delete a project")
 async def delete_project(ctx: Context, name: str = "Apollo") -> str | InputRequiredResult:
-    """Asks for a confirmation, without any field, before it deletes."""
+    """Asks for a confirmation, without any question, before it deletes."""
     answer = (ctx.input_responses or {}).get("confirmation")
     if answer is None:
         message = f"Delete the project {name} and its 42 files? This cannot be undone."

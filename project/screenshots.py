@@ -73,7 +73,7 @@ def _take(browser: Browser, address: str, folder: Path) -> None:
     page.screenshot(path=folder / "errors.png", full_page=True)
     _run(page, address, "connect")
     # The link opens a tab of its own.
-    question = page.get_by_role("link", name="Open the question").get_attribute("href") or ""
+    question = page.get_by_role("link", name="Open the request").get_attribute("href") or ""
     page.goto(f"{address}{question}")
     page.screenshot(path=folder / "consent.png", full_page=True)
     page.get_by_role("button", name="Agree").click()
@@ -100,7 +100,7 @@ def _run(page: Page, address: str, tool: str) -> None:
     page.goto(address)
     page.locator(f"button[value={tool}]").click()
     # The page of the run refreshes itself until the call is parked.
-    page.get_by_role("link", name="Open the question").wait_for()
+    page.get_by_role("link", name="Open the request").wait_for()
 
 
 @contextmanager

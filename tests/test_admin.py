@@ -77,7 +77,7 @@ class TestReading:
         allow(label="Corner Shop")
         (asked,) = park(user)
         shown = read(staff(*VIEW), address(Elicitation))
-        for text in (asked.short_id, "Corner Shop", "buy", "ada", "waiting", "name", "+0545"):
+        for text in (asked.short_id, "Corner Shop", "buy", "ada", ">open<", "name", "+0545"):
             assert text in shown
         # What the server wrote is on the row's own page only.
         assert "Who?" not in shown
@@ -230,8 +230,8 @@ class TestActions:
         gone = ask(user, schema(x={"type": "string"}))
         age(gone, expires_at=1)
         shown = act(client, "withdraw_selected", one, two, answered, gone)
-        assert "2 questions were closed." in shown
-        assert "2 questions were skipped: they are closed already." in shown
+        assert "2 requests were closed." in shown
+        assert "2 requests were skipped: they are already closed." in shown
         one.refresh_from_db()
         assert (one.state, one.closed_via) == ("withdrawn", "admin")
         assert one.closed_by == User.objects.get(username="oscar")
@@ -245,8 +245,8 @@ class TestActions:
     def test_letting_expire_before_the_deadline(self, staff: Staff, user: User) -> None:
         client = staff(*VIEW, "expire_elicitation")
         (asked,) = park(user)
-        assert "1 question was closed." in act(client, "expire_selected", asked)
-        assert "1 question was skipped" in act(client, "expire_selected", asked)
+        assert "1 request was closed." in act(client, "expire_selected", asked)
+        assert "1 request was skipped" in act(client, "expire_selected", asked)
         asked.refresh_from_db()
         assert (asked.state, asked.closed_via) == ("expired", "admin")
         assert asked.closed_by is not None
@@ -266,7 +266,7 @@ class TestActions:
 
         monkeypatch.setattr(inbox, "withdraw", withdraw)
         client = staff(*VIEW, "withdraw_elicitation")
-        assert "1 question was skipped" in act(client, "withdraw_selected", asked)
+        assert "1 request was skipped" in act(client, "withdraw_selected", asked)
         assert not LogEntry.objects.exists()
 
     @pytest.mark.parametrize("action", ["withdraw_selected", "expire_selected"])

@@ -46,7 +46,7 @@ def asked(policy: ServerPolicy, user: User) -> Elicitation:
         scope_label="",
         call="call-1",
         round=1,
-        respondent=user,
+        respondent_id=user.pk,
     )
 
 

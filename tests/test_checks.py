@@ -111,6 +111,13 @@ def test_a_setting_that_is_none(ids: Ids, settings: SettingsWrapper) -> None:
     settings.ELICITATION_QUESTION_TIMEOUT = 3600
     (message,) = ids()["elicitation.W001"]
     assert "ELICITATION_QUESTION_TIMEOUT" in message.msg
+    assert "Did you mean ELICITATION_QUESTION_TTL?" in message.hint
+
+
+def test_a_setting_like_none(ids: Ids, settings: SettingsWrapper) -> None:
+    settings.ELICITATION_ZZZ = 3600
+    (message,) = ids()["elicitation.W001"]
+    assert "docs/settings.md" in message.hint
 
 
 @pytest.mark.parametrize(

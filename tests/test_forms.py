@@ -355,7 +355,7 @@ class TestMoments:
     def test_a_time_that_exists_twice_says_how_to_choose(self) -> None:
         with pytest.raises(ValidationError) as raised:
             read_moment("2026-10-25T02:30", "Europe/Berlin")
-        assert "UTC+02:00 for the first or UTC+01:00 for the second" in raised.value.message
+        assert "UTC+02:00 for the first time or UTC+01:00 for the second" in raised.value.message
         offered = {name for area in zones().values() for name, _place in area}
         assert {"UTC+02:00", "UTC+01:00"} <= offered
 
@@ -410,11 +410,11 @@ class TestHints:
     @pytest.mark.parametrize(
         ("bounds", "hint"),
         [
-            ({}, "Choose as many as you like."),
-            ({"minItems": 1}, "Choose 1 or more."),
-            ({"maxItems": 2}, "Choose at most 2."),
-            ({"minItems": 1, "maxItems": 2}, "Choose 1 to 2."),
-            ({"minItems": 2, "maxItems": 2}, "Choose exactly 2."),
+            ({}, "Choose as many options as you like."),
+            ({"minItems": 1}, "Choose at least 1 option."),
+            ({"maxItems": 2}, "Choose at most 2 options."),
+            ({"minItems": 1, "maxItems": 2}, "Choose 1 to 2 options."),
+            ({"minItems": 2, "maxItems": 2}, "Choose exactly 2 options."),
         ],
     )
     def test_how_many_in_words(self, bounds: dict[str, int], hint: str) -> None:

@@ -92,7 +92,10 @@ class TestFrame:
         shown = page(ada.get(ask(user, BUY).get_absolute_url()))
         assert " ".join(shown.one("h1").text.split()) == "Acme Shop asks you"
         assert "An external server asks this. This site does not." in shown.text
-        assert "Your answer goes to Acme Shop. The AI agent that uses it for you" in shown.text
+        assert (
+            "Your answer goes to Acme Shop. The AI agent that uses this server for you"
+            in shown.text
+        )
         assert "Never enter passwords, keys or card numbers" in shown.text
         assert SERVER not in shown.text
 
@@ -309,7 +312,7 @@ class TestForm:
         assert select.text.split("\n")[1].strip() == "No answer"
         assert shown.all("option")[0].attrs == {"value": "", "selected": ""}
         assert len(shown.all("input", type="checkbox", name="a-2")) == 7
-        assert "Choose 1 to 3." in shown.text
+        assert "Choose 1 to 3 options." in shown.text
         assert len(shown.all("input", type="radio", name="a-3")) == 3
         assert len(shown.all("fieldset")) == 3
         assert shown.text.count("No answer") == 3
@@ -379,7 +382,7 @@ class TestForm:
         (here,) = [each for each in shown.all("option") if "selected" in each.attrs]
         assert here.attrs["value"] == "Asia/Kathmandu"
         gap = page(send(ada, elicitation, a0_0="2026-03-29T02:30", a0_1="Europe/Berlin"), 422)
-        assert "This time does not exist in this time zone" in gap.text
+        assert "This time does not exist on that day in this time zone" in gap.text
         fold = page(send(ada, elicitation, a0_0="2026-10-25T02:30", a0_1="Europe/Berlin"), 422)
         assert "This time exists twice" in fold.text
         assert shown.one("input", type="datetime-local").attrs["name"] == "a-0_0"
@@ -514,9 +517,9 @@ class TestStates:
     @pytest.mark.parametrize(
         ("state", "heading"),
         [
-            (State.ANSWERED, "Your answer was recorded"),
+            (State.ANSWERED, "Your answer was stored"),
             (State.DECLINED, "You declined"),
-            (State.WITHDRAWN, "This question was withdrawn"),
+            (State.WITHDRAWN, "This request was withdrawn"),
             (State.EXPIRED, "The time to answer is over"),
         ],
     )
@@ -535,8 +538,8 @@ class TestStates:
     @pytest.mark.parametrize(
         ("state", "heading"),
         [
-            (State.ANSWERED, "This question was answered"),
-            (State.DECLINED, "This question was declined"),
+            (State.ANSWERED, "This request was answered"),
+            (State.DECLINED, "This request was declined"),
         ],
     )
     def test_line_15_what_somebody_else_did_is_not_called_yours(
@@ -582,10 +585,10 @@ class TestStates:
         ("delivery", "text"),
         [
             ("", "as soon as the tool call goes on"),
-            ("delivered", "shop received it."),
-            ("server_error", "Its tool then reported an error"),
-            ("round_lost", "Nobody can say whether it reached the server"),
-            ("dropped", "the server no longer asked for it"),
+            ("delivered", "shop received the answer."),
+            ("server_error", "The tool then reported an error"),
+            ("round_lost", "It is not known whether the server received the answer"),
+            ("dropped", "the server no longer needed it"),
             ("never_resumed", "did not go on in time"),
         ],
     )
@@ -607,7 +610,7 @@ class TestStates:
             assert response.status_code == 302
             assert response.url == elicitation.get_absolute_url()
         shown = page(send(ada, elicitation, a0="1", a1="3"), 409)
-        assert "The question was already answered" in shown.text
+        assert "The request was already answered" in shown.text
         assert "not stored" in shown.one("title").text.lower()
         assert "already answered" in page(decline(ada, elicitation), 409).text
         assert page(send(ada, elicitation), 409)
@@ -620,9 +623,9 @@ class TestStates:
         for fingerprint in ("", "0" * 64):
             data = {"a-0": "0", "a-1": "1", "fingerprint": fingerprint}
             shown = page(ada.post(elicitation.get_absolute_url(), data), 409)
-            assert "asked something else while this form was open" in shown.text
+            assert "changed the request while this form was open" in shown.text
             (again,) = shown.all("p", class_="elicitation-next")
-            assert again.text == "Open the question as it is now"
+            assert again.text == "Open the current version of the request"
         assert not StoredFormAnswer.objects.exists()
 
     def test_line_17_a_question_that_was_replaced_leads_to_the_new_one(
@@ -631,10 +634,10 @@ class TestStates:
         old = closed(user, State.WITHDRAWN, reason="replaced")
         new = ask(user, BUY, "Really?", parked_call_id=old.parked_call_id)
         shown = page(ada.get(old.get_absolute_url()))
-        assert "The server asked something else meanwhile" in shown.text
+        assert "The server has changed the request since then" in shown.text
         assert new.get_absolute_url() in {each.attrs["href"] for each in shown.all("a")}
         shown = page(send(ada, old, a0="0", a1="1"), 409)
-        assert "asked something else while this form was open" in shown.text
+        assert "changed the request while this form was open" in shown.text
         assert not StoredFormAnswer.objects.exists()
 
     @pytest.mark.parametrize("kind", ["question", "decline"])
@@ -650,7 +653,7 @@ class TestStates:
         assert "secret answer" not in shown.text
         (again,) = shown.all("p", class_="elicitation-next")
         assert elicitation.get_absolute_url() in {each.attrs["href"] for each in shown.all("a")}
-        assert again.text == "Open the question again"
+        assert again.text == "Open the request again"
         elicitation.refresh_from_db()
         assert elicitation.state == State.PENDING
 
@@ -850,8 +853,8 @@ class TestHeaders:
 class TestInbox:
     def test_an_empty_inbox_says_what_will_appear(self, ada: Client) -> None:
         shown = page(ada.get(reverse("elicitation:inbox")))
-        assert "Nothing waits for you" in shown.text
-        assert "its question appears here" in shown.text
+        assert "No open requests" in shown.text
+        assert "the request appears here" in shown.text
 
     def test_the_most_urgent_comes_first_by_conversation(self, ada: Client, user: User) -> None:
         now = timezone.now()
@@ -867,7 +870,7 @@ class TestInbox:
         shown = page(ada.get(reverse("elicitation:inbox")))
         headings = [" ".join(each.text.split()) for each in shown.all("h2")]
         # Two conversations may have one label; they are not one group.
-        assert headings == ["Budget", "Other questions", "Budget"]
+        assert headings == ["Budget", "Other requests", "Budget"]
         # Links with one name are told apart by what they describe.
         links = [each for each in shown.all("a") if "aria-describedby" in each.attrs]
         texts = {each.attrs["id"]: each.text for each in shown.elements if "id" in each.attrs}
@@ -880,7 +883,7 @@ class TestInbox:
         }
         messages = [each.text for each in shown.all("div", class_="elicitation-said")]
         assert messages == ["first", "third", "second", "fifth", "fourth"]
-        assert "5 questions wait for your answer" in shown.text
+        assert "5 open requests, the most urgent first" in shown.text
 
     def test_what_was_closed_lately(self, ada: Client, user: User, other_user: User) -> None:
         for state in (State.ANSWERED, State.DECLINED, State.EXPIRED, State.WITHDRAWN):
@@ -892,9 +895,9 @@ class TestInbox:
             " ".join(each.text.split()) for each in shown.all("span", class_="elicitation-badge")
         ]
         assert sorted(badges) == [
-            "Answered", "Declined", "Time ran out", "Time ran out", "Withdrawn",
+            "Answered", "Declined", "Expired", "Expired", "Withdrawn",
         ]  # fmt: skip
-        assert "Nothing waits for you" in shown.text
+        assert "No open requests" in shown.text
 
     def test_pages(self, ada: Client, user: User, settings: SettingsWrapper) -> None:
         settings.ELICITATION_PAGE_SIZE = 2
@@ -951,9 +954,9 @@ class TestFollowUp:
         assert refresh.attrs["content"] == f"1; url={second.get_absolute_url()}"
         (state,) = [each for each in shown.elements if each.attrs.get("role") == "status"]
         assert state.attrs["data-elicitation-next"] == second.get_absolute_url()
-        assert "asks one more thing" in shown.text
+        assert "has another request" in shown.text
         assert (
-            "This is the next question of the same tool call"
+            "This is the next request of the same tool call"
             in page(ada.get(second.get_absolute_url())).text
         )
 
@@ -990,7 +993,7 @@ class TestTags:
         both = in_site("{% elicitation_inbox %}", user)
         assert "here" in both
         assert "there" in both
-        assert "Nothing waits" in in_site("{% elicitation_inbox scope='chat-9' %}", user)
+        assert "No open requests" in in_site("{% elicitation_inbox scope='chat-9' %}", user)
         assert not in_site("{% elicitation_inbox %}", AnonymousUser()).strip()
 
     def test_the_form_comes_back_to_its_page(self, ada: Client, user: User) -> None:

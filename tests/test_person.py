@@ -62,7 +62,7 @@ def test_answers_every_kind_of_question(person: Person, user: User) -> None:
             "Moment": "2026-12-24T18:00",
         },
     )
-    assert "Your answer was recorded" in said
+    assert "Your answer was stored" in said
     assert person.waiting() == []
     assert content(question) == {
         "name": "Ada\nLovelace",

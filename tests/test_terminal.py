@@ -82,16 +82,16 @@ def test_it_lists_what_waits_with_who_asks_and_until_when(
     question = ask(user, BUY, "Which plan\nwould you like?")
     ask(user, BUY, state="withdrawn")
     printed = run(monkeypatch).printed
-    assert printed.startswith("1 question waits for ada.\n")
+    assert printed.startswith("1 open request for ada.\n")
     assert f"{question.short_id}  The shop asks\n" in printed
     assert "Answer by" in printed
     assert "          | Which plan\n          | would you like?\n" in printed
 
 
 def test_nothing_waits(monkeypatch: pytest.MonkeyPatch, user: User) -> None:
-    assert run(monkeypatch).printed == "Nothing waits for anybody.\n"
-    assert run(monkeypatch, "--user", "ada").printed == "Nothing waits for ada.\n"
-    assert run(monkeypatch, "answer", "1").error == "Nothing waits for anybody."
+    assert run(monkeypatch).printed == "There are no open requests.\n"
+    assert run(monkeypatch, "--user", "ada").printed == "No open requests for ada.\n"
+    assert run(monkeypatch, "answer", "1").error == "There are no open requests."
 
 
 def test_where_several_people_are_asked_it_wants_to_know_whose_are_meant(
@@ -112,10 +112,10 @@ def test_where_several_people_are_asked_it_wants_to_know_whose_are_meant(
 
 def test_it_acts_as_nobody_who_cannot_sign_in(monkeypatch: pytest.MonkeyPatch, user: User) -> None:
     ask(user, BUY)
-    assert run(monkeypatch, "--user", "eve").error == "There is no user of that name."
+    assert run(monkeypatch, "--user", "eve").error == "There is no user with this name."
     User.objects.update(is_active=False)
-    assert run(monkeypatch, "--user", "ada").error == "That user's account is not active."
-    assert run(monkeypatch).error == "That user's account is not active."
+    assert run(monkeypatch, "--user", "ada").error == "The account of this user is not active."
+    assert run(monkeypatch).error == "The account of this user is not active."
 
 
 def test_only_who_may_answer_sees_a_question(
@@ -123,8 +123,8 @@ def test_only_who_may_answer_sees_a_question(
 ) -> None:
     question = ask(user, BUY)
     named = ("answer", str(question.pk), "--user", "grace")
-    assert "No question of that id" in run(monkeypatch, *named).error
-    assert "Nothing waits" in run(monkeypatch, "--user", "grace").printed
+    assert "There is no open request with this id" in run(monkeypatch, *named).error
+    assert "No open requests" in run(monkeypatch, "--user", "grace").printed
     settings.ELICITATION_ACCESS = "elicitation.inbox.access.PermissionAccess"
     User.objects.filter(pk=other_user.pk).update(is_superuser=True)
     assert run(monkeypatch, *named, "--decline", "--yes").error == ""
@@ -145,7 +145,8 @@ def test_a_question_is_asked_like_on_its_page_and_answered(
     for line in (
         "The shop asks ada",
         "An external server asks this. This site does not.",
-        "Your answer goes to The shop. The AI agent that uses it for you may see it, too.",
+        "Your answer goes to The shop. The AI agent that uses this server for you may see the",
+        "answer, too.",
         "Never enter passwords, keys or card numbers here.",
         "Tool | buy",
         "Conversation | Monday",
@@ -159,7 +160,7 @@ def test_a_question_is_asked_like_on_its_page_and_answered(
         "  = | team",
         "  = 7",
         "  1. Send answer",
-        "Your answer was recorded",
+        "Your answer was stored",
     ):
         assert line in outcome.printed.replace("> ", "").splitlines(), line
     assert content(question) == {"plan": "team", "seats": 7}
@@ -325,7 +326,7 @@ def test_it_can_be_left(
 ) -> None:
     question = ask(user, BUY)
     outcome = run(monkeypatch, "answer", question.short_id, *arguments, typed=typed)
-    assert outcome.printed.endswith("Nothing was sent. The question still waits.\n")
+    assert outcome.printed.endswith("Nothing was sent. The request stays open.\n")
     assert ended(question) == ("pending", "", "")
 
 
@@ -341,7 +342,7 @@ def test_an_input_that_ends_sends_nothing(monkeypatch: pytest.MonkeyPatch, user:
     question = ask(user, BUY)
     for typed in ((), ("1",), ("1", "5")):
         outcome = run(monkeypatch, "answer", question.short_id, typed=typed)
-        assert outcome.error == "Nothing was sent. The question still waits."
+        assert outcome.error == "Nothing was sent. The request stays open."
     assert ended(question) == ("pending", "", "")
 
 
@@ -355,7 +356,7 @@ def test_a_closed_question_says_so(monkeypatch: pytest.MonkeyPatch, user: User) 
     question = ask(user, BUY)
     inbox.withdraw(question.pk)
     ask(user, BUY)
-    assert run(monkeypatch, "answer", str(question.pk)).error == "This question was withdrawn"
+    assert run(monkeypatch, "answer", str(question.pk)).error == "This request was withdrawn"
 
 
 def test_a_question_that_is_closed_meanwhile_says_that_nothing_was_stored(
@@ -370,9 +371,7 @@ def test_a_question_that_is_closed_meanwhile_says_that_nothing_was_stored(
 
     monkeypatch.setattr(inbox, "shown", shown_and_declined)
     outcome = run(monkeypatch, "answer", question.short_id, typed=("1", "1", "1"))
-    assert outcome.error == (
-        "The question was already declined. What you sent now was not stored."
-    )
+    assert outcome.error == ("The request was already declined. What you sent now was not stored.")
 
 
 def test_the_beginning_of_an_id_must_name_one_question(
@@ -382,9 +381,9 @@ def test_the_beginning_of_an_id_must_name_one_question(
     for question, key in ((first, "11112222"), (second, "11113333")):
         changed = key + question.pk.hex[8:]
         Elicitation.objects.filter(pk=question.pk).update(id=changed)
-    assert "several questions" in run(monkeypatch, "answer", "1111").error
+    assert "several requests" in run(monkeypatch, "answer", "1111").error
     for text in ("", "zz", "1111zz", "9", "1" * 32, "1" * 40):
-        assert "No question of that id" in run(monkeypatch, "answer", text).error
+        assert "There is no open request with this id" in run(monkeypatch, "answer", text).error
     run(monkeypatch, "answer", "1111-3", "--decline", "--yes")
     assert Elicitation.objects.get(state="declined").short_id == "11113333"
 
@@ -400,8 +399,8 @@ def test_an_address_is_shown_and_agreed_to_by_a_choice_of_its_own(
     before, _choice = outcome.printed.split("1. Agree")
     quoted = "".join(line.removeprefix("| ") for line in before.splitlines())
     assert ADDRESS in quoted
-    assert "Whose address it is: example.com" in before
-    assert "\n! It names a port" in before
+    assert "The link belongs to: example.com" in before
+    assert "\n! The link uses an unusual port" in before
     outcome = run(monkeypatch, "answer", question.short_id, typed=("1",))
     assert ended(question) == ("answered", "command", "ada")
     # Whole, on one line.
@@ -422,7 +421,7 @@ def test_who_agreed_goes_on_or_declines_when_they_come_back(
 def test_an_address_can_be_declined_and_left(monkeypatch: pytest.MonkeyPatch, user: User) -> None:
     allow()
     question = ask_to_open(user, ADDRESS)
-    assert "still waits" in run(monkeypatch, "answer", question.short_id, typed=("3",)).printed
+    assert "stays open" in run(monkeypatch, "answer", question.short_id, typed=("3",)).printed
     assert ended(question)[0] == "pending"
     run(monkeypatch, "answer", question.short_id, typed=("2",))
     assert ended(question) == ("declined", "command", "ada")
@@ -434,7 +433,7 @@ def test_an_address_that_is_not_allowed_any_more_is_not_shown(
     allow(allowed_domains="other.example")
     question = ask_to_open(user, ADDRESS)
     outcome = run(monkeypatch, "answer", question.short_id, typed=("1",))
-    assert outcome.error.startswith("The address is not shown")
+    assert outcome.error.startswith("The link is not shown")
     assert "example.com" not in outcome.printed
     assert ended(question)[0] == "pending"
 
@@ -443,9 +442,9 @@ def test_warnings_are_those_of_the_page(monkeypatch: pytest.MonkeyPatch, user: U
     question = ask(user, BUY, "Your password?", server="Pаypal", round=2, in_call=True)
     printed = " ".join(run(monkeypatch, "answer", question.short_id).printed.split())
     for words in (
-        "This question speaks of a password",
+        "This request mentions a password",
         "The name of this server mixes letters of several scripts.",
-        "This is the next question of the same tool call.",
+        "This is the next request of the same tool call.",
         "The server waits for your answer until then.",
     ):
         assert words in printed
@@ -630,7 +629,7 @@ def test_in_a_real_terminal_a_question_is_answered(user: User) -> None:
         terminal.until("1. Send answer")
         terminal.until("> ")
         terminal.type("1\r")
-        terminal.until("Your answer was recorded")
+        terminal.until("Your answer was stored")
         assert terminal.end() == 0
     assert content(question) == {"plan": "team", "seats": 12}
     assert ended(question) == ("answered", "command", "ada")
@@ -643,6 +642,6 @@ def test_in_a_real_terminal_it_can_be_broken_off(user: User, key: str, status: i
     with tty("answer", question.short_id) as terminal:
         terminal.until("2. | team")
         terminal.until("> ")
-        terminal.until("Nothing was sent. The question still waits.", press=key)
+        terminal.until("Nothing was sent. The request stays open.", press=key)
         assert terminal.end() == status
     assert ended(question) == ("pending", "", "")

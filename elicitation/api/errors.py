@@ -25,13 +25,15 @@ Errors = Mapping[str, Mapping[str, Any]]
 State = Elicitation.State
 
 DETAILS = {
-    "answered": "The question was already answered otherwise.",
-    "declined": "The question was declined.",
+    "answered": "The elicitation was already answered differently.",
+    "declined": "The elicitation was declined.",
     "expired": "The time to answer is over.",
-    "withdrawn": "The question was withdrawn.",
-    "replaced": "The server asked something else meanwhile.",
-    "wrong_mode": "The question is of another kind: answer forms, consent to addresses.",
-    "not_allowed": "The server's policy does not list this address any more.",
+    "withdrawn": "The elicitation was withdrawn.",
+    "replaced": "The server has changed the elicitation since then.",
+    "wrong_mode": (
+        "This endpoint does not fit the elicitation. Use answer/ for forms and consent/ for URLs."
+    ),
+    "not_allowed": "The policy of the server no longer lists this URL.",
 }
 
 
@@ -93,7 +95,7 @@ def _as_api_error(exc: Exception) -> exceptions.APIException | None:
             return exc
         case inbox.AnswerRefusals():
             errors = {name: refusal_data(refusal) for name, refusal in exc.errors.items()}
-            return ApiError(400, "invalid_answers", "There are answers that do not fit.", errors)
+            return ApiError(400, "invalid_answers", "Some answers do not fit.", errors)
         case inbox.WrongModeError():
             return ApiError(409, exc.code, DETAILS[exc.code])
         case ElicitationRefusal():

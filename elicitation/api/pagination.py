@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class DeadlinePagination(CursorPagination):
-    """Cursor pages, the oldest deadline first; ``ELICITATION_PAGE_SIZE`` questions a page."""
+    """Cursor pages, the oldest deadline first; ``ELICITATION_PAGE_SIZE`` elicitations a page."""
 
     ordering = ("expires_at", "id")
 

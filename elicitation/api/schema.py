@@ -40,16 +40,16 @@ class ErrorSerializer(serializers.Serializer[Any]):
 
 
 ERRORS = {
-    400: "The request is malformed, or there are answers that do not fit.",
+    400: "The request is malformed, or some answers do not fit.",
     401: "Nobody is signed in.",
     403: "Not allowed.",
-    404: "There is no such question for this person, or no such page.",
-    405: "Not a method of this address.",
-    406: "Only JSON can be had.",
-    409: "The question is closed otherwise, was replaced, or is of the other kind.",
-    410: "The question has expired or was withdrawn.",
+    404: "There is no such elicitation for this person, or no such page.",
+    405: "This URL does not have this method.",
+    406: "The API only writes JSON.",
+    409: "The elicitation was closed differently, was replaced, or is of the other mode.",
+    410: "The elicitation has expired or was withdrawn.",
     413: "The request is too large.",
-    415: "Only JSON can be sent.",
+    415: "The API only reads JSON.",
     429: "Too many requests.",
 }
 READING = (400, 401, 403, 404, 405, 406, 413, 429)
@@ -76,7 +76,10 @@ CONTENT_VALUE = {
         {"type": "array", "items": {"type": "string"}},
     ]
 }
-FINGERPRINT = {"type": "string", "description": "That of the question that was shown."}
+FINGERPRINT = {
+    "type": "string",
+    "description": "The fingerprint of the elicitation that was shown.",
+}
 
 
 def _sent(name: str, value: dict[str, Any]) -> dict[str, Any]:
@@ -157,49 +160,53 @@ _NAME = {
 }
 
 LIST = _describe(
-    "Questions, the oldest deadline first",
+    "Elicitations, the oldest deadline first",
     operation_id="elicitations_list",
     parameters=(
         (
             "state",
-            "Only questions in this state.",
+            "Only elicitations in this state.",
             {"type": "string", "enum": list(Elicitation.State.values)},
         ),
-        ("scope", "Only questions of this scope, exactly.", _NAME),
-        ("server", "Only questions of the server configured under this name, exactly.", _NAME),
+        ("scope", "Only elicitations of exactly this scope.", _NAME),
+        (
+            "server",
+            "Only elicitations of the server that is configured under exactly this name.",
+            _NAME,
+        ),
     ),
     responses=ElicitationSerializer(many=True),
     errors=READING,
 )
 DETAIL = _describe(
-    "One question",
+    "One elicitation",
     operation_id="elicitations_retrieve",
     responses=ElicitationDetailSerializer,
     errors=READING,
 )
 ANSWER = _describe(
-    "Answer a question",
+    "Answer an elicitation",
     operation_id="elicitations_answer",
     body=ANSWER_BODY,
     responses=ElicitationDetailSerializer,
     errors=WRITING,
 )
 CONSENT = _describe(
-    "Consent to open an address",
+    "Consent to opening a URL",
     operation_id="elicitations_consent",
     body=CONSENT_BODY,
     responses=ElicitationDetailSerializer,
     errors=WRITING,
 )
 CONTINUE = _describe(
-    "Go on after what was to be done at an address",
+    "Say that the person has finished at a URL",
     operation_id="elicitations_continue",
     body=NO_BODY,
     responses=ElicitationDetailSerializer,
     errors=WRITING,
 )
 DECLINE = _describe(
-    "Decline a question",
+    "Decline an elicitation",
     operation_id="elicitations_decline",
     body=NO_BODY,
     responses=ElicitationDetailSerializer,

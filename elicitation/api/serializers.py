@@ -142,7 +142,7 @@ class QuestionSerializer(serializers.Serializer[Property]):
 
 
 class ElicitationSerializer(serializers.Serializer[Elicitation]):
-    """A question set as lists show it."""
+    """An elicitation as lists show it."""
 
     id = serializers.UUIDField()
     kind = serializers.SerializerMethodField()
@@ -157,7 +157,7 @@ class ElicitationSerializer(serializers.Serializer[Elicitation]):
     closed_at = serializers.DateTimeField(allow_null=True)
 
     def get_kind(self, elicitation: Elicitation) -> str:
-        """``form`` asks for answers, ``url`` to open an address."""
+        """``form`` asks for answers, ``url`` asks to open a URL."""
         return "url" if elicitation.is_url else "form"
 
     def get_server(self, elicitation: Elicitation) -> Server:
@@ -167,7 +167,7 @@ class ElicitationSerializer(serializers.Serializer[Elicitation]):
 
 
 class AddressSerializer(serializers.Serializer[Any]):
-    """An address that a server wants a person to open, split for display.
+    """A URL that a server wants a person to open, split for display.
 
     Show all of it, as text. ``registrable_domain`` is the end of ``unicode_host`` that says whose
     it is, and may stand out; where it is null nothing may. Show ``host`` too where the two
@@ -186,7 +186,7 @@ class AddressSerializer(serializers.Serializer[Any]):
     href = serializers.SerializerMethodField()
 
     def get_attribute(self, instance: Elicitation) -> ElicitationURL | None:
-        """The address, for whoever is asked, and then for whoever consented; else nothing."""
+        """The URL: for people who are asked, then for the person who consented; else nothing."""
         agreed = inbox.consent_lasts(instance)
         if not instance.is_url or not (instance.is_open() or agreed):
             return None
@@ -205,12 +205,12 @@ class AddressSerializer(serializers.Serializer[Any]):
 
 
 class ElicitationDetailSerializer(ElicitationSerializer):
-    """A question set with its questions in the server's order; without any it is a confirmation,
-    or, where ``kind`` is ``url``, an address to open.
+    """An elicitation with its questions in the server's order. Without questions it is a
+    confirmation, or, if ``kind`` is ``url``, a URL to open.
 
     ``fingerprint`` stands for what is asked: sent back with the answer, it makes sure that the
-    answer is to these questions. ``url`` is null for forms, for everybody but those who may open
-    the address, and where nobody can any more.
+    answer is to these questions. ``url`` is null for forms, for people who may not open the
+    URL, and when nobody can open it any more.
     """
 
     fingerprint = serializers.CharField()
@@ -268,7 +268,7 @@ _TEXTS = {
     "one_of": "Send exactly one of answers and content.",
     "not_an_object": "This must be a JSON object.",
     "not_text": "This must be a string.",
-    "too_many": "There are more names here than any form has questions.",
+    "too_many": "There are more names here than a form can have questions.",
 }
 
 
@@ -323,7 +323,7 @@ def read_consent(body: object) -> str | None:
 
 
 def read_nothing(body: object) -> None:
-    """Make sure that a request brings nothing: an answer sent to the wrong address is not lost
+    """Make sure that a request brings nothing: an answer sent to the wrong URL is not lost
     in silence.
 
     Raises:

@@ -1,6 +1,6 @@
-"""The views. They hold no rule of their own: what happens to a question is in ``inbox``.
+"""The views. They hold no rule of their own: what happens to an elicitation is in ``inbox``.
 
-What a project may want otherwise is a class attribute: subclass a view and route to it.
+What a project may want to change is a class attribute: subclass a view and route to it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ElicitationApiView(APIView):
         super().initial(request, *args, **kwargs)
 
     def resource(self, elicitation: Elicitation) -> Response:
-        """Return a question as it is now."""
+        """Return an elicitation as it is now."""
         context = {
             "policies": {elicitation.server: elicitation.server_policy},
             "elicitation": elicitation,
@@ -94,13 +94,13 @@ class ElicitationApiView(APIView):
 
 
 class ElicitationListView(ElicitationApiView):
-    """The questions that this person may see."""
+    """The elicitations that this person may see."""
 
     pagination_class = DeadlinePagination
 
     @schema.LIST
     def get(self, request: Request) -> Response:
-        """List questions in every state, or in one, the oldest deadline first."""
+        """List elicitations in every state, or in one, the oldest deadline first."""
         found = filtered(inbox.visible(person(request)), request.query_params)
         paginator = self.pagination_class()
         page: Any = paginator.paginate_queryset(found, request, view=self)
@@ -110,11 +110,11 @@ class ElicitationListView(ElicitationApiView):
 
 
 class ElicitationDetailView(ElicitationApiView):
-    """One question."""
+    """One elicitation."""
 
     @schema.DETAIL
     def get(self, request: Request, elicitation_id: str) -> Response:
-        """Show a question, in whatever state it is."""
+        """Show an elicitation, in any state."""
         elicitation = inbox.get(person(request), elicitation_id)
         if elicitation.is_open():
             inbox.shown(elicitation)
@@ -122,7 +122,7 @@ class ElicitationDetailView(ElicitationApiView):
 
 
 class AnswerView(ElicitationApiView):
-    """The answer to a question."""
+    """The answer to an elicitation."""
 
     @schema.ANSWER
     def post(self, request: Request, elicitation_id: str) -> Response:
@@ -142,7 +142,7 @@ class AnswerView(ElicitationApiView):
 
 
 class ConsentView(ElicitationApiView):
-    """The consent to open an address."""
+    """The consent to opening a URL."""
 
     @schema.CONSENT
     def post(self, request: Request, elicitation_id: str) -> Response:
@@ -156,7 +156,7 @@ class ConsentView(ElicitationApiView):
 
 
 class ContinueView(ElicitationApiView):
-    """The word that the person has finished at an address."""
+    """The person says that they have finished at a URL."""
 
     @schema.CONTINUE
     def post(self, request: Request, elicitation_id: str) -> Response:
@@ -168,11 +168,11 @@ class ContinueView(ElicitationApiView):
 
 
 class DeclineView(ElicitationApiView):
-    """The refusal to answer a question."""
+    """The refusal to answer an elicitation."""
 
     @schema.DECLINE
     def post(self, request: Request, elicitation_id: str) -> Response:
-        """Decline a question; declining again succeeds again."""
+        """Decline an elicitation. Declining again succeeds again."""
         user = person(request)
         elicitation = inbox.get(user, elicitation_id)
         read_nothing(request.data)
@@ -185,10 +185,10 @@ def person(request: Request) -> AbstractBaseUser:
 
 
 def filtered(elicitations: ElicitationQuerySet, params: QueryDict) -> ElicitationQuerySet:
-    """Return the questions that a list's query string asks for.
+    """Return the elicitations that a list's query string asks for.
 
     Raises:
-        ApiError: ``invalid_request``: a value that no question can have, or several of one.
+        ApiError: ``invalid_request``: a value that no elicitation can have, or several of one.
     """
     filters: Mapping[str, Callable[[str], ElicitationQuerySet]] = {
         "state": lambda value: elicitations.in_state(State(value)),
@@ -204,7 +204,7 @@ def filtered(elicitations: ElicitationQuerySet, params: QueryDict) -> Elicitatio
             for value in values:
                 elicitations = narrow(value)
         except ValueError:
-            errors[name] = {"code": "invalid", "message": "This is no value to look for."}
+            errors[name] = {"code": "invalid", "message": "No elicitation can have this value."}
     if errors:
         raise invalid_request(errors)
     return elicitations

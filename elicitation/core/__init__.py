@@ -1,8 +1,10 @@
-"""MCP elicitation without a framework: parse what a server requests, ask it, fingerprint it, and
-turn a person's answers into content; read the address of a URL mode elicitation (MCP 2026-07-28,
-client/elicitation).
+"""MCP elicitation without a framework (MCP 2026-07-28, client/elicitation).
 
-Standard library only. It reads no settings and no clock but for the expiry of an answer.
+This package parses the schema that a server requests, turns it into questions and a fingerprint,
+and turns a person's answers into content. It also reads the URL of a URL mode elicitation.
+
+It uses the standard library only. It reads no settings. It reads the clock in one place, to see
+whether an answer has expired.
 """
 
 from .answers import FORM_ANSWER_TTL, FormAnswer, FormAnswerAction, StoredFormAnswer

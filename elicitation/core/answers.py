@@ -1,4 +1,4 @@
-"""Answers: what a person gave, and the record of it that waits for the retry."""
+"""Answers that people give, and the stored records of them that wait for the retry of a call."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,8 +10,8 @@ from .characters import trim
 from .errors import AnswerRefusal
 from .text import MAX_FORM_ANSWER_CHARS
 
-# How long an answer may wait for the retry that sends it; after that the person is asked
-# again, since they may no longer mean it.
+# How long an answer can wait for the retry that sends it. After that the person is asked again:
+# they may have changed their mind.
 FORM_ANSWER_TTL: Final = timedelta(minutes=30)
 
 
@@ -19,12 +19,12 @@ FORM_ANSWER_TTL: Final = timedelta(minutes=30)
 class FormAnswer:
     """A person's answer to one property.
 
-    `selected` holds labels, never values; `other_text` what was typed. `skipped` leaves an
-    optional property out of the content, and stands alone.
+    `selected` holds labels, never values. `other_text` holds the text that was typed. `skipped`
+    leaves an optional property out of the content; such an answer has neither labels nor text.
     """
 
     selected: tuple[str, ...] = ()
-    # An answer must not reach a log by way of a repr.
+    # `__repr__` leaves it out: a repr can end up in a log.
     other_text: str | None = None
     skipped: bool = False
 
@@ -36,9 +36,9 @@ class FormAnswer:
 
     @property
     def text(self) -> str:
-        """What was typed: trimmed, line breaks as LF, `""` where nothing was.
+        """The typed text, trimmed and with LF line breaks; `""` if nothing was typed.
 
-        Forms post CRLF; a line break is one character to the person who typed it.
+        HTML forms send CRLF, but the person typed one character.
         """
         return trim((self.other_text or "").replace("\r\n", "\n"))
 
@@ -56,8 +56,8 @@ class FormAnswer:
     def from_dict(cls, obj: object, *, property: str | None = None) -> Self:
         """The answer in a JSON object.
 
-        Raises AnswerRefusal `bad_answer` for any other shape: an unknown key, a wrong type,
-        or a text over `MAX_FORM_ANSWER_CHARS`.
+        Raises AnswerRefusal with the code `bad_answer` for any other shape: an unknown key, a
+        wrong type, or a text of more than `MAX_FORM_ANSWER_CHARS` characters.
         """
         if not isinstance(obj, dict) or not obj.keys() <= {"selected", "other_text", "skipped"}:
             raise AnswerRefusal("bad_answer", property)
@@ -76,7 +76,7 @@ class FormAnswer:
 
 
 class FormAnswerAction(StrEnum):
-    """What the person did with the questions. Whatever is not an answer is a decline."""
+    """What the person did with the questions. All but an answer is a decline."""
 
     ACCEPT = "accept"
     DECLINE = "decline"
@@ -84,10 +84,10 @@ class FormAnswerAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFormAnswer:
-    """One recorded answer, sent at most once.
+    """One recorded answer. It is sent at most once.
 
-    `fingerprint` is `FormElicitation.fingerprint()` of what the person saw; `expires_at` is
-    an aware datetime.
+    `fingerprint` is `FormElicitation.fingerprint()` of the elicitation that the person saw.
+    `expires_at` is an aware datetime.
     """
 
     server: str
@@ -120,7 +120,10 @@ class StoredFormAnswer:
         )
 
     def applies_to(self, server: str, tool: str, fingerprint: str, now: datetime) -> bool:
-        """Whether this is an answer to just this server, tool and question, and still fresh."""
+        """Whether this answers exactly this server, tool and elicitation, and has not expired.
+
+        `now` is an aware datetime.
+        """
         return (
             self.server == server
             and self.tool == tool

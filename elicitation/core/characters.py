@@ -1,9 +1,8 @@
-"""What is known of Unicode: which characters nobody sees, which scripts there are, what looks
-like what, and which words stand for a secret.
+"""Knowledge of Unicode: invisible characters, scripts, characters that look alike, and the words
+for secrets.
 
-All text of a server is hostile until it is checked here. Every function takes time in proportion
-to the length of its text: characters are looked at one by one, and what was found out about a
-character is remembered.
+Text of a server is hostile until it was checked here. Every function takes time in proportion to
+the length of its text: it looks at each character by itself and remembers what it found.
 """
 
 import re
@@ -12,18 +11,19 @@ from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from typing import Final
 
-# --- What may stand in a text ----------------------------------------------------------------
+# --- Safe text -------------------------------------------------------------------------------
 
 # Unicode's White_Space property. str.strip() alone also removes U+001C to U+001F.
 _WHITE_SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008"
     "\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
-# Control characters except tab and line breaks, and halves of surrogate pairs.
+# Control characters except tab and line breaks, and lone surrogates.
 _CONTROLS: Final = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff"
-# They embed a text or override its direction: the text reads as another one.
+# They embed text or override its direction, so that it reads as a different text.
 _OVERRIDES: Final = "\u202a-\u202e"
-# Isolates do the same to what stands between them, and to nothing else as long as each is closed.
+# Isolates change the direction of the text between them. An isolate without its partner also
+# changes the text that follows.
 _ISOLATES: Final = "\u2066-\u2069"
 _CLOSES_ISOLATE: Final = "\u2069"
 
@@ -41,7 +41,7 @@ def trim(text: str) -> str:
 
 
 def is_clean(text: str) -> bool:
-    """Return whether a server's text is safe to show (spec 4.10).
+    """Return whether a server's text is safe to show (docs/differences.md, 10).
 
     It has no control characters except tab and line breaks, no lone surrogates, no bidirectional
     controls that embed or override, and no isolate without its partner. Message catalogues put
@@ -51,8 +51,8 @@ def is_clean(text: str) -> bool:
 
 
 def is_clean_answer(text: str) -> bool:
-    """Return whether a person's text can be sent. Unlike `is_clean` it allows all bidirectional
-    controls: a person who writes them misleads nobody else."""
+    """Return whether a person's text can be sent. It may have bidirectional controls: they mislead
+    only the person who wrote them."""
     return not _UNSAFE_ANSWER.search(text)
 
 
@@ -88,9 +88,9 @@ def _isolates(text: str) -> tuple[set[int], bool]:
     return paired, has_unpaired or bool(opened)
 
 
-# --- What nobody sees ------------------------------------------------------------------------
+# --- Invisible characters ----------------------------------------------------------------------
 
-# Drawn as nothing or as a blank, although Unicode's category is not Cf: the property
+# Drawn as nothing or as a blank, although their category is not Cf: Unicode's property
 # Default_Ignorable_Code_Point, the Braille blank and the object replacement character.
 _IGNORABLE: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0"
@@ -100,7 +100,8 @@ _VARIATION_SELECTORS: Final = re.compile("[\u180b-\u180d\u180f\ufe00-\ufe0f\U000
 
 
 def is_invisible(char: str) -> bool:
-    """Return whether a character is drawn as nothing, or as a blank that is no white space."""
+    """Return whether a character is drawn as nothing, or as a blank although it is not white
+    space."""
     return unicodedata.category(char) == "Cf" or _IGNORABLE.match(char) is not None
 
 
@@ -110,10 +111,10 @@ def is_variation_selector(char: str) -> bool:
 
 
 class _Replacements(dict[int, str]):
-    """What each character is replaced by, for `str.translate`: found out when it is needed.
+    """A table for `str.translate` that computes the replacement of a character when it is needed.
 
-    `unicodedata.normalize` gets one character at a time. For a whole text its time grows with
-    the square of the number of combining marks in a row.
+    The replacements use `unicodedata.normalize` for one character at a time. For a whole text its
+    time grows with the square of the number of combining marks in a row.
     """
 
     _MAX_REMEMBERED: Final = 4096
@@ -138,8 +139,11 @@ _SEEN: Final = _Replacements(_seen)
 
 
 def see_through(text: str) -> str:
-    """Return `text` with compatibility characters resolved, accents parted from their letters
-    (NFKD, but for the order of accents), and invisible characters removed."""
+    """Return `text` in NFKD, without invisible characters.
+
+    NFKD replaces compatibility characters (full-width letters, ligatures) and separates accents
+    from their letters. The accents stay in the order of the text.
+    """
     return text if text.isascii() else text.translate(_SEEN)
 
 
@@ -152,13 +156,13 @@ def is_blank(text: str) -> bool:
 
 # Python has no table of scripts, but a letter's name begins with its script. These do not.
 _SCRIPT_BY_WORD: Final = {"IDEOGRAPHIC": "CJK", "EXTENDED": "ARABIC"}
-# What one language writes in one word. Latin letters stand beside each of these in other words.
+# Scripts that one language writes in one word. Latin words are common beside such words.
 _WRITTEN_TOGETHER: Final = (
     frozenset({"CJK", "HIRAGANA", "KATAKANA"}),
     frozenset({"CJK", "BOPOMOFO"}),
     frozenset({"CJK", "HANGUL"}),
 )
-# UAX #31, table 5: the scripts in everyday use. Few readers can tell letters of others apart.
+# UAX #31, table 5: the scripts in everyday use. Few people can read the letters of other scripts.
 _EVERYDAY_SCRIPTS: Final = frozenset(
     "LATIN GREEK CYRILLIC ARMENIAN GEORGIAN HEBREW ARABIC THAANA DEVANAGARI BENGALI GURMUKHI "
     "GUJARATI ORIYA TAMIL TELUGU KANNADA MALAYALAM SINHALA THAI LAO TIBETAN MYANMAR KHMER "
@@ -174,10 +178,9 @@ _LETTERS_MARKS_AND_DIGITS: Final = frozenset("Lu Ll Lt Lm Lo Mn Mc Me Nd Nl".spl
 
 @lru_cache(maxsize=4096)
 def script(char: str) -> str | None:
-    """Return the script of a character in capitals, as in `CYRILLIC`.
+    """Return the script of a character in capitals, such as `CYRILLIC`.
 
-    `None` for whatever is written in every script: digits 0 to 9, blanks, punctuation, symbols,
-    accents.
+    `None` for characters of all scripts: the digits 0 to 9, blanks, punctuation, symbols, accents.
     """
     if char.isascii():
         return "LATIN" if char.isalpha() else None
@@ -202,11 +205,12 @@ def _is_a_mixture(found: Collection[str]) -> bool:
 
 
 def mixes_scripts(words: Iterable[str], *, latin_stands_apart: bool = False) -> bool:
-    """Return whether letters stand together that no language writes together.
+    """Return whether `words` mix scripts that no language writes together.
 
-    Letters of two scripts in one word are a mixture: Latin letters in a Japanese word, too. So
-    are words in two scripts. A Latin word beside Chinese, Japanese or Korean ones is not, and
-    none is with `latin_stands_apart`: most host names end in one.
+    Two scripts in one word are a mixture. Latin letters in a Japanese word count as well: hosts
+    can imitate a slash that way. Words in two scripts are a mixture, except Latin words beside
+    Chinese, Japanese or Korean ones. With `latin_stands_apart`, Latin words are allowed beside
+    words of any script: most host names end in one.
     """
     found = [scripts(word) for word in words]
     others = frozenset[str]().union(*found) - {"LATIN"}
@@ -220,9 +224,9 @@ def mixes_scripts(words: Iterable[str], *, latin_stands_apart: bool = False) -> 
     )
 
 
-# --- What looks like what --------------------------------------------------------------------
+# --- Characters that look alike ----------------------------------------------------------------
 
-# Characters that most typefaces draw as a Latin letter. Not complete: no table is.
+# Characters that most typefaces draw as a Latin letter. No such table is complete.
 _DRAWN_AS: Final = {
     "a": "аαɑᴀ",
     "b": "ьʙꞵ",
@@ -277,7 +281,7 @@ _DRAWN_AS: Final = {
     "Y": "УΥҮꓬ",
     "Z": "ΖᏃꓜ",
 }
-# Told apart by people who know them, and by nobody at a glance.
+# Only readers who look closely can tell these apart.
 _LIKE_AT_A_GLANCE: Final = {
     "b": "вƀ",
     "d": "đ",
@@ -295,8 +299,11 @@ _ORDERED_CHARS: Final = 1000
 
 
 def look(text: str) -> str:
-    """Return what `text` looks like: equal for two texts in one script that a reader would take
-    for the same. Capitals differ from small letters."""
+    """Return a form of `text` that is equal for two texts that look the same in one script.
+
+    Invisible characters, the kind of blank and compatibility characters do not count. Capitals
+    differ from small letters.
+    """
     seen = see_through(text)
     # `normalize` puts accents in order. In pieces, because its time can grow with the square of
     # the length; labels that are compared have at most 200 characters.
@@ -308,10 +315,10 @@ def look(text: str) -> str:
 
 
 def look_alike(texts: Iterable[str]) -> bool:
-    """Return whether a reader would take two of `texts` for the same (spec 4.10).
+    """Return whether two of `texts` look the same to a reader (docs/differences.md, 10).
 
-    Texts in one script are compared letter by letter: readers of Mongolian tell U+0443 from
-    U+04AF, although both look like a `y`.
+    Letters of two scripts that look alike are the same here. Within one script they are not:
+    readers of Mongolian tell U+0443 from U+04AF, although both look like `y`.
     """
     looks: set[str] = set()
     drawn_in: dict[str, frozenset[str]] = {}
@@ -328,7 +335,7 @@ def look_alike(texts: Iterable[str]) -> bool:
 
 
 def is_same_name(name: str, other: str) -> bool:
-    """Return whether a reader would take one name for the other, in any letter case."""
+    """Return whether two names look the same to a reader, in any letter case."""
     one, two = look(name), look(other)
     return (
         one.casefold() == two.casefold()
@@ -337,7 +344,7 @@ def is_same_name(name: str, other: str) -> bool:
 
 
 def is_lookalike(word: str) -> bool:
-    """Return whether readers may take a word for one in the letters a to z, or cannot read it."""
+    """Return whether a word looks like one in the letters a to z, or is in a rare script."""
     return not word.isascii() and (
         word.translate(_TAKEN_FOR).isascii() or not scripts(word) <= _EVERYDAY_SCRIPTS
     )
@@ -355,23 +362,28 @@ _LATIN: Final = _Replacements(_latin)
 
 
 def as_latin(text: str) -> str:
-    """Return `text` as a hurried reader takes it: without accents and invisible characters, with
-    a Latin letter for each letter of another script that is drawn as one."""
+    """Return `text` as a reader in a hurry takes it.
+
+    Accents and invisible characters are removed. A letter of another script that looks like a
+    Latin letter is replaced by it.
+    """
     return text if text.isascii() else text.translate(_LATIN)
 
 
 def at_a_glance(text: str) -> str:
-    """Return a form of `text` that is equal for two texts in small letters that look alike at a
-    glance: `rn` is `m`, and `1` is `l`."""
+    """Return a form of `text` that is equal for two texts that look alike at a glance.
+
+    `rn` becomes `m`, and `1` becomes `l`. `text` is in small letters.
+    """
     text = as_latin(text).translate(_TAKEN_FOR_AT_A_GLANCE)
     for pair, single in _PAIRS_TAKEN_FOR:
         text = text.replace(pair, single)
     return text
 
 
-# --- Words that stand for a secret -----------------------------------------------------------
+# --- Words for secrets -------------------------------------------------------------------------
 
-# The words and pairs of words that a name or title may not have.
+# A name or title with one of these words, or pairs of words, asks for a credential.
 _CREDENTIALS: Final = frozenset(
     "password passwd passphrase passcode pwd secret token apikey credential credentials "
     "pin otp totp mfa 2fa cvv cvc ssn".split()
@@ -390,13 +402,12 @@ _CREDENTIAL_PAIRS: Final = frozenset(
         ("2", "fa"),
     }
 )
-# Tokens that are counted are those of a language model: `max_tokens`.
+# After these words, `tokens` are the units of a language model: `max_tokens`.
 _COUNTED: Final = frozenset(
     "max maximum min minimum total of input output prompt completion context".split()
 )
-# The same, written together with other words. Short words count only after a word that often
-# stands before them: `spin` is none. India's `pincode` is a postal code, and a `passwordless`
-# sign-in asks for nothing.
+# The same words, written together with others. Short words count only after one of the listed
+# words, because `spin` is harmless. So are India's postal `pincode` and a `passwordless` sign-in.
 _WRITTEN_IN_ONE: Final = re.compile(
     "(?:password|passwd|passphrase|passcode)(?!less)"
     "|(?:(?:api|access|private|secret)key|cardnumber|(?:security|verification|onetime)code)s?$"
@@ -404,8 +415,8 @@ _WRITTEN_IN_ONE: Final = re.compile(
     "|my|oauth|personal|refresh|root|security|service|session|slack|user|your)"
     "(?:credential|otp|pin|pwd|secret|token)s?$"
 )
-# Words that `names_a_credential` allows, because a property may well be called `code` or `key`.
-# A text that has one of them may still ask for a secret.
+# A text with one of these words may ask for a secret. Most are allowed as names of properties:
+# many harmless properties are called `code` or `key`.
 _SECRET_WORDS: Final = (
     "password passwords passphrase passphrases passcode passcodes pin pins key keys token tokens "
     "code codes secret secrets credential credentials otp 2fa mfa cvv cvc iban "
@@ -417,7 +428,7 @@ _SECRET_WORDS: Final = (
     "senhas parola parole"
 ).split()
 _SECRET_PHRASES: Final = ("mot de passe", "mots de passe")
-# Found inside words: these languages put endings to them, or write without blanks.
+# These are found inside words: their languages add endings, or write without blanks.
 _SECRET_PARTS: Final = (
     "كلمة مرور", "كلمة المرور", "كلمة سر", "كلمة السر", "رمز", "مفتاح",
     "пароль", "ключ", "код", "密码", "密碼", "パスワード", "비밀번호",
@@ -435,8 +446,11 @@ _SPEAKS_OF_SECRETS: Final = re.compile(
 
 
 def _words(text: str) -> list[str]:
-    """The words of `text` in lower case, split at all but letters and digits and where
-    camelCase goes from lower to upper."""
+    """The words of `text` in lower case.
+
+    It is split at each character that is neither letter nor digit, and in camelCase before each
+    capital.
+    """
     marked: list[str] = []
     after_lower = False
     for char in text:
@@ -448,15 +462,15 @@ def _words(text: str) -> list[str]:
             marked.append(" ")
         marked.append(char)
         after_lower = char.islower() or "0" <= char <= "9"
-    # Once more: some small letters are drawn as Latin ones although their capitals are not.
+    # A second time, because some small letters look Latin although their capitals do not.
     return as_latin("".join(marked).lower()).split()
 
 
 def names_a_credential(text: str) -> bool:
-    """Return whether a name or title reads as asking for a credential (spec 2.1, 4.11).
+    """Return whether a name or title asks for a credential (docs/differences.md, 11).
 
-    Whole words count, in the singular and plural: `userPin` does, `spinner` does not. Long words
-    are also found where they are written together with others, as in `userpassword`.
+    Whole words count, singular and plural: `userPin` asks for one, `spinner` does not. Long words
+    count also if they are written together with others, as in `userpassword`.
     """
     words = _words(as_latin(text))
     singular = [word if word in _CREDENTIALS else word.removesuffix("s") for word in words]
@@ -468,8 +482,10 @@ def names_a_credential(text: str) -> bool:
 
 
 def speaks_of_secrets(*texts: str) -> bool:
-    """Return whether one of `texts` speaks of a password, key, token or code, in English or in
-    one of a few other languages."""
+    """Return whether one of `texts` mentions a password, key, token or code.
+
+    It knows words of eleven languages. False alarms only make a warning stand out.
+    """
     for text in texts:
         words = " ".join(_words(as_latin(text)))
         if _SPEAKS_OF_SECRETS.search(words) or names_a_credential(text):

@@ -1,8 +1,8 @@
-"""Answers that look like a credential: a form does not send them.
+"""Answers that look like a credential. A form does not send them.
 
 MCP 2026-07-28, client/elicitation: servers MUST NOT use form mode to request sensitive
-information. A form's answer travels through the host and, often, an AI model's context.
-What a property may not be *called* is in `characters.names_a_credential`.
+information. The answer to a form passes through the host and often through the context of an AI
+model. `characters.names_a_credential` checks the names of properties.
 """
 
 import base64
@@ -12,8 +12,8 @@ from typing import Final
 
 from .characters import see_through
 
-# Each form starts with its issuer's own mark and ends in one run of a single character
-# class: a failed attempt gives up within that run, so the search takes linear time.
+# Each pattern starts with its issuer's own prefix and ends in one run of a single character
+# class. A failed attempt stops within that run, so the search takes linear time.
 _ISSUER_FORMATS: Final = {
     "AWS access key": r"(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])",
     "GitHub token": r"(?:gh[pousr]_[A-Za-z0-9]{30}|github_pat_[A-Za-z0-9_]{22})",
@@ -43,7 +43,7 @@ _ISSUED: Final = re.compile(
 _PRIVATE_KEY: Final = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-[0-9]"
 )
-# A look-ahead, so that a token can begin in the part after an ordinary word and a dot.
+# A look-ahead consumes nothing: a token can also begin after an ordinary word and a dot.
 _THREE_PARTS: Final = re.compile(
     r"(?<![A-Za-z0-9_-])(?=(e[A-Za-z0-9_-]{9,4095})\.[A-Za-z0-9_-]{2,}\.)"
 )
@@ -58,10 +58,10 @@ def _is_json_object(part: str) -> bool:
 
 
 def looks_like_a_credential(text: str) -> str | None:
-    """The name of the credential format that stands anywhere in `text`, or None.
+    """The name of the first known credential format in `text`, or None.
 
-    Only formats that their issuers marked are known: an ordinary password looks like
-    nothing in particular. Invisible characters are seen through. Linear time.
+    Only formats with a prefix of their issuer are known. An ordinary password cannot be told from
+    other text. Invisible characters are ignored. Takes linear time.
     """
     text = see_through(text)
     if _PRIVATE_KEY.search(text):

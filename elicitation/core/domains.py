@@ -1,9 +1,9 @@
-"""Domain names: which are one name to every reader, what they look like, and whose they are.
+"""Domain names: which ones are accepted, what they look like, and who owns them.
 
-What is accepted here is a part of what browsers accept (UTS #46 as the URL Standard applies it)
-that needs no table but those of `unicodedata`: the letters, marks and digits of IDNA 2008
-(RFC 5892), in upper or lower case. Everything that browsers would first turn into something
-else (full-width letters, other dots, escapes) is refused and not turned.
+Browsers accept the names of UTS #46, as the URL Standard applies it. This module accepts fewer:
+the letters, marks and digits of IDNA 2008 (RFC 5892), in upper or lower case. Python's
+`unicodedata` has all tables that this needs. Browsers replace some characters by others
+(full-width letters, other dots, escapes); names with those are refused.
 """
 
 import re
@@ -24,19 +24,19 @@ _ACE_PREFIX: Final = "xn--"
 # --- The characters of a name ----------------------------------------------------------------
 
 _CATEGORIES: Final = frozenset({"Ll", "Lu", "Lo", "Lm", "Mn", "Mc", "Nd"})
-# RFC 5892, section 2.6: letters although their case folding or category says otherwise.
+# RFC 5892, section 2.6: allowed letters, although case folding or category would exclude them.
 _LETTERS_ALL_THE_SAME: Final = frozenset("ßς〇")
-# Sections 2.6, 2.8 and 2.9 of the same (Hangul by single jamo, marks around symbols, musical
-# signs, signs that only lengthen or repeat), and letters that look like `|`, `!`, `/` or a blank.
+# RFC 5892, sections 2.6, 2.8 and 2.9: single Hangul jamo, marks around symbols, musical signs, and
+# signs that only lengthen or repeat. Also letters that look like `|`, `!`, `/` or a blank.
 _NOT_IN_NAMES: Final = re.compile(
     "[\u01c0-\u01c3\u0640\u07fa\u1100-\u11ff\u20d0-\u20ff\u2e2f\u302e\u302f\u3031-\u3035"
     "\u303b\ua960-\ua97f\ud7b0-\ud7ff\U00016fe4\U0001d100-\U0001d24f]"
 )
 _LINE_THROUGH: Final = 1
 _MIDDLE_DOT: Final = "\N{MIDDLE DOT}"
-# RFC 5892, appendix A.3: Catalan's, between two l and nowhere else.
+# RFC 5892, appendix A.3: Catalan writes the middle dot between two `l`. It is refused elsewhere.
 _STRAY_MIDDLE_DOT: Final = re.compile("(?<!l)·|·(?!l)")
-# No language's letters need more than two of these; a pile of them reaches into other lines.
+# No language puts more than two on a letter. A pile of them is drawn across other lines.
 _COMBINING_MARKS: Final = 2
 
 
@@ -64,7 +64,7 @@ def _name(char: str) -> str:
 
 
 def _lower(char: str) -> str:
-    """`char` in lower case where browsers agree on what that is, else unchanged."""
+    """`char` in lower case if browsers agree on what that is, else unchanged."""
     if char.isascii():
         return char.lower()
     if unicodedata.category(char) != "Lu" or unicodedata.normalize("NFKC", char) != char:
@@ -83,8 +83,8 @@ def _has_a_pile_of_marks(label: str) -> bool:
 
 
 def _canonical(label: str) -> str:
-    """A label in the form in which browsers show it. Raises Address."""
-    # A character that is no part of names must not become one by being composed with others.
+    """A label in the form in which browsers show it. Raises URLRefusal."""
+    # Checked before composing: composing could hide a character that is not allowed.
     if any(unicodedata.normalize("NFKC", char) != char for char in label):
         raise URLRefusal("its host has characters that browsers replace by others")
     label = unicodedata.normalize("NFC", "".join(map(_lower, label)))
@@ -107,12 +107,13 @@ def _as_ascii(label: str) -> str:
 
 
 def _decoded(label: str) -> str:
-    """The label that an `xn--` label stands for. Raises Address."""
+    """The label that an `xn--` label stands for. Raises URLRefusal."""
     try:
         decoded = label.removeprefix(_ACE_PREFIX).encode("ascii").decode("punycode")
     except ValueError:
         decoded = ""
-    # Not for a plain label, for none that browsers would change, and in one spelling only.
+    # Refused: an `xn--` label for plain ASCII, for a label that browsers would change, and any
+    # second spelling of a label.
     if decoded.isascii() or _canonical(decoded) != decoded or _as_ascii(decoded) != label:
         raise URLRefusal("its host has an xn-- label that stands for no domain name")
     return decoded
@@ -133,7 +134,8 @@ _IN_LEFT_TO_RIGHT: Final = frozenset("L EN ES CS ET ON NSM".split())
 
 
 def _keeps_its_direction(label: str) -> bool:
-    """The six rules of RFC 5893, section 2: no label is drawn across its dots."""
+    """Whether a label follows the six rules of RFC 5893, section 2. Such a label is not drawn
+    beyond its dots."""
     classes = [unicodedata.bidirectional(char) for char in label]
     last = next(found for found in reversed(classes) if found != "NSM")
     if classes[0] in _RIGHT_TO_LEFT:
@@ -145,9 +147,9 @@ def _keeps_its_direction(label: str) -> bool:
     return classes[0] == "L" and _IN_LEFT_TO_RIGHT.issuperset(classes) and last in ("L", "EN")
 
 
-#: Finds the end of a host name that somebody registered: it takes and returns a name in ASCII,
-#: small letters and `xn--` labels, and returns None where that is not known. It is the Public
-#: Suffix List that can tell.
+#: Looks up the end of a host name that its owner registered, as the Public Suffix List tells it.
+#: Takes and returns names in ASCII: lower case, with `xn--` labels. Returns None if the list has
+#: no rule for the name.
 RegistrableDomain: TypeAlias = Callable[[str], str | None]
 
 
@@ -163,28 +165,31 @@ class Domain:
 
     @property
     def unicode(self) -> str:
-        """The name as browsers show it where they trust it."""
+        """The name with its own letters."""
         return ".".join(self.labels)
 
     @property
     def ascii(self) -> str:
-        """The name as it is looked up: internationalised labels in their `xn--` form."""
+        """The name as browsers look it up: internationalised labels in their `xn--` form."""
         return ".".join(map(_as_ascii, self.labels))
 
     def is_internationalised(self) -> bool:
         return not self.unicode.isascii()
 
     def mixes_scripts(self) -> bool:
-        """Whether one label has letters of scripts that are not written together, or two
-        labels have, Latin aside: most names end in it."""
+        """Whether a label, or two labels, mix scripts that no language writes together.
+
+        A Latin label beside others is no mixture: most names end in one.
+        """
         return mixes_scripts(self.labels, latin_stands_apart=True)
 
     def has_lookalikes(self) -> bool:
-        """Whether a label can be read as one of plain letters, or is in letters that few know."""
+        """Whether a label looks like one in the letters a to z, or has letters that few people can
+        read."""
         return any(map(is_lookalike, self.labels))
 
     def registrable(self, registrable_domain: RegistrableDomain) -> str | None:
-        """The end of the name that somebody registered, in Unicode; None where it is not known."""
+        """The end of the name that its owner registered, with its own letters; None if unknown."""
         found = registrable_domain(self.ascii)
         return None if found is None else ".".join(self.labels[-found.count(".") - 1 :])
 
@@ -192,22 +197,22 @@ class Domain:
         return f".{self.unicode}".endswith(f".{name}")
 
     def imitates(self, site: "Domain", registrable_domain: RegistrableDomain) -> bool:
-        """Whether the name, not being the site's own, has the site's name in it, or one that
-        looks like it."""
+        """Whether the name contains the site's name, or one that looks like it, without belonging
+        to the site."""
         own = site.registrable(registrable_domain) or site.unicode
         if self.belongs_to(own):
             return False
         wanted, words = _glanced(own), _glanced(self.unicode)
         if "." not in own:
-            # `web` or `localhost` in a longer name says nothing.
+            # A single word such as `web` or `localhost` is part of many longer names.
             return words == wanted
         return any(words[at : at + len(wanted)] == wanted for at in range(len(words)))
 
 
 def parse_domain(text: str) -> Domain:
-    """A host that is no IP address, in any letter case, plain or with `xn--` labels.
+    """Read a host that is a name, in any letter case, with its own letters or with `xn--` labels.
 
-    Raises Address.
+    The caller has to find out whether the host is an IP address. Raises URLRefusal.
     """
     if len(text) > _NAME_CHARS:
         raise URLRefusal(f"its host is longer than {_NAME_CHARS} characters")

@@ -1,4 +1,4 @@
-"""An elicitation: what one server asks before one tool goes on, and how it is answered."""
+"""An elicitation: what a server asks during a call of one of its tools, and how it is answered."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ from .url import ElicitationURL
 logger = logging.getLogger("elicitation")
 
 MAX_FORM_KEY_CHARS: Final = 200
-#: What a question has that asks for nothing but consent, as text and parsed.
+#: The requested schema of an elicitation that asks for consent alone, as JSON text and parsed.
 NO_PROPERTIES_JSON: Final = '{"type":"object","properties":{}}'
 NO_PROPERTIES: Final = parse_requested_schema(NO_PROPERTIES_JSON, allow_confirmation=True)
 _NAME_CHARS: Final = 128
@@ -30,25 +30,26 @@ _LINE_BREAKS_AND_TABS: Final = re.compile("[\t\n\r\u2028\u2029]")
 
 
 def form_answer_storage_key(server: str, tool: str) -> str:
-    """The key under which an answer for a server's tool is kept. Two pairs may share one, so
-    a record names its server and tool as well."""
+    """The key under which an answer for a server's tool is kept.
+
+    Two pairs of server and tool can have the same key. So a record names its server and tool, too.
+    """
     parts = (_NOT_IN_A_KEY.sub("_", part) for part in (server, tool))
     return "mcp/elicitation-form/" + "/".join(parts)
 
 
 def _shown(name: str) -> str:
-    """A configured name on one line. Servers name their tools, so it is cut as well."""
+    """A name on one line. It is cut, because servers choose the names of their tools."""
     return _LINE_BREAKS_AND_TABS.sub(" ", scrub(name[:_NAME_CHARS]))
 
 
 class ElicitationPending(ElicitationError):
-    """A tool call waits for a person. Not a failure: call the tool again once they answered.
+    """A tool call waits for a person. This is not a failure: call the tool again after the answer.
 
-    `questions` are in the order of their names; there are none where the person is asked to
-    open an address (`opens_address`). The optional fields are for the application that put the
-    questions in front of someone: the ids of its records, the addresses of the pages on which
-    they are answered, the waiting call's id, and the `deadline` (an aware datetime). No text of
-    the server's stands in `str()`.
+    `questions` are in the order of their names. There are none if the person is asked to open a
+    link (`opens_address`). The application that asks a person fills in the optional fields:
+    `elicitation_ids` are its rows, `urls` its pages for answering, `parked_call_id` is the row of
+    the waiting call, and `deadline` is an aware datetime. `str()` contains no text of the server.
     """
 
     def __init__(
@@ -82,8 +83,8 @@ class ElicitationPending(ElicitationError):
         self.deadline = deadline
 
     def as_tool_result(self) -> str:
-        """A text for the agent's model. It repeats nothing that the server wrote: that would
-        be a way to give the model instructions."""
+        """A text for the agent's model. It repeats no text of the server, because a server could
+        write instructions for the model."""
         count = len(self.questions)
         what = {0: "to be confirmed", 1: "an answer to 1 question"}.get(
             count, f"answers to {count} questions"
@@ -103,8 +104,10 @@ class ElicitationPending(ElicitationError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Elicitation:
-    """What the requests of both modes have. Raises Schema for a message or key that is over its
-    bound or not safe to show."""
+    """What the requests of both modes have.
+
+    Raises SchemaRefusal if the message or the key is too long or not safe to show.
+    """
 
     server_name: str
     tool_name: str
@@ -135,8 +138,8 @@ def _fingerprint(*parts: str | int) -> str:
 class FormElicitation(_Elicitation):
     """One `elicitation/create` request in form mode (MCP 2026-07-28, client/elicitation).
 
-    `server_name` is the one the operator configured; `key` the request's key in the server's
-    reply. Raises Schema for a message or key that is over its bound or not safe to show.
+    `server_name` is the name that the operator configured. `key` is the request's key in the
+    server's reply. Raises SchemaRefusal if the message or the key is too long or not safe to show.
     """
 
     schema: FormSchema
@@ -144,8 +147,8 @@ class FormElicitation(_Elicitation):
     def fingerprint(self) -> str:
         """SHA-256, in hex, of the message and the schema's own fingerprint.
 
-        An answer is honoured only where it is unchanged. The key is no part of it: servers
-        make new ones for every call.
+        A recorded answer is used only if the fingerprint is unchanged. The key is not part of it,
+        because servers make a new key for every call.
         """
         return _fingerprint("elicitation.form", 1, self.message, self.schema.fingerprint())
 
@@ -164,16 +167,16 @@ class FormElicitation(_Elicitation):
 class URLElicitation(_Elicitation):
     """One `elicitation/create` request in URL mode (MCP 2026-07-28, client/elicitation).
 
-    To the person it is a question without fields: whether to open this address. `url_id` is the
-    `elicitationId` by which a server of MCP 2025-11-25 says that the person has finished there,
-    or blank. Raises as `FormElicitation`.
+    It asks the person for consent to open a link. `url_id` is the `elicitationId` of MCP
+    2025-11-25, or blank: a server uses it to say that the person has finished. Raises
+    SchemaRefusal if the message, the key or `url_id` is too long or not safe to show.
     """
 
     url: ElicitationURL
     url_id: str = ""
 
     def __post_init__(self) -> None:
-        # No zero-argument super(): a class with slots is made a second time.
+        # super() without arguments fails here: dataclasses make a second class for slots.
         _Elicitation.__post_init__(self)
         if type(self.url_id) is not str:
             raise SchemaRefusal("its elicitationId is not a string")
@@ -182,13 +185,13 @@ class URLElicitation(_Elicitation):
 
     @property
     def schema(self) -> FormSchema:
-        """A schema without properties: what is recorded of the person is accept or decline."""
+        """A schema without properties: the person accepts or declines."""
         return NO_PROPERTIES
 
     def fingerprint(self) -> str:
-        """SHA-256, in hex, of the message and the whole address.
+        """SHA-256, in hex, of the message and the whole URL.
 
-        Consent is honoured only where both are unchanged.
+        Recorded consent is used only if both are unchanged.
         """
         return _fingerprint("elicitation.url", 1, self.message, self.url.text)
 
@@ -224,31 +227,30 @@ class Decline:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """No usable answer is recorded; put the questions in front of a person."""
+    """No usable answer is recorded: ask a person."""
 
 
 FormOutcome: TypeAlias = Accept | Decline | Ask
 
 
 class FormAnswerStore(Protocol):
-    """Where answers wait, bound to one scope and one call."""
+    """A store of recorded answers, for one scope and one call."""
 
     def take_form_answer(self, elicitation: FormElicitation, /) -> StoredFormAnswer | None:
-        """The recorded answer, removed: it is sent at most once."""
+        """Remove the recorded answer and return it, so that it is sent at most once."""
         ...
 
 
 class StoredFormAnswers:
-    """Answers form elicitations with what people recorded, and asks where nothing is."""
+    """Answers form elicitations with recorded answers, and asks if none is recorded."""
 
     def __init__(self, store: FormAnswerStore) -> None:
         self._store = store
 
     def answer_form(self, elicitation: FormElicitation) -> FormOutcome:
-        """What to do about an elicitation. Takes the recorded answer, usable or not.
+        """Decide what to do about an elicitation. Removes the recorded answer, usable or not.
 
-        A store that cannot be read gives Ask: its failure must not become an answer that
-        nobody gave.
+        Returns Ask if the store cannot be read: a failure must not turn into an answer.
         """
         try:
             record = self._store.take_form_answer(elicitation)
@@ -272,7 +274,7 @@ class StoredFormAnswers:
 
     @staticmethod
     def _warn(what: str, elicitation: FormElicitation, error: type[Exception]) -> None:
-        # The class and no more: the text of a database's error can quote the row.
+        # Only the class of the error: the text of a database error can quote the row.
         logger.warning(
             "%s; the person is asked again (server %s, tool %s, %s)",
             what,

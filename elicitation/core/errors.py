@@ -1,8 +1,8 @@
-"""The one family of errors: a stable code, the property it is about, never the value given.
+"""The errors: each has a stable code and the property that it is about.
 
-Every text here may end up in a log, an audit row or the context of an AI agent. So a text
-holds no answer, no default and nothing else of what a server or a person wrote, but for a
-property's name; and a name that broke the name rule is cut and made plain ASCII first.
+Every text here can end up in a log, an audit row or the context of an AI agent. So a text contains
+no answer, no default and no other text of a server or a person. The one exception is a property's
+name, which is cut and made plain ASCII first.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ _SHOWN_NAME_CHARS = 64
 
 
 def plain(text: str, limit: int = _SHOWN_NAME_CHARS) -> str:
-    """`text` cut to `limit` characters, with `?` for all but printable ASCII."""
+    """`text` cut to `limit` characters, with `?` for each character outside printable ASCII."""
     cut = text[:limit]
     shown = "".join(c if " " <= c <= "~" and c != "'" else "?" for c in cut)
     return shown if len(text) <= limit else shown + "..."
@@ -40,17 +40,17 @@ class ElicitationError(Exception):
     def __reduce__(
         self,
     ) -> tuple[Callable[..., "ElicitationError"], tuple[object, ...], dict[str, Any]]:
-        # Task queues and parallel test runners pickle exceptions; the default way would
+        # Task queues and parallel test runners pickle exceptions. By default, unpickling would
         # call __init__ with the text alone.
         return _rebuild, (type(self), str(self)), self.__dict__
 
 
 class ElicitationRefusal(ElicitationError):
-    """An elicitation that is not put in front of anyone. The call fails with it.
+    """An elicitation that is shown to nobody. The call fails with it.
 
-    `code` is `credential`, `out_of_profile`, `schema` or, in URL mode, `url`; `reason` says what
-    was wrong. `result` is for the integration that told the server `decline`: what its tool
-    returned all the same, where it ran.
+    `code` is `credential`, `out_of_profile` or `schema`, or `url` in URL mode. `reason` says what
+    was wrong. `result` is set if the server received `decline` and its tool ran in spite of that:
+    it is what the tool returned.
     """
 
     reason: str
@@ -77,7 +77,7 @@ class CredentialRefusal(ElicitationRefusal):
 
 
 class OutOfProfileRefusal(ElicitationRefusal):
-    """A property is not one that a form can ask for, or is over a bound."""
+    """A form cannot ask for this property, or the property exceeds a limit."""
 
     def __init__(self, property: str, reason: str) -> None:
         super().__init__(
@@ -89,8 +89,7 @@ class OutOfProfileRefusal(ElicitationRefusal):
 
 
 class SchemaRefusal(ElicitationRefusal):
-    """The requested schema as a whole, or the message beside it, is malformed or over a
-    bound."""
+    """The requested schema as a whole, or the message, is malformed or exceeds a limit."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
@@ -99,20 +98,18 @@ class SchemaRefusal(ElicitationRefusal):
 
 
 class URLRefusal(ElicitationRefusal):
-    """The address of a URL mode elicitation is not one that is put in front of anyone (MCP
-    2026-07-28, client/elicitation, "Safe URL Handling")."""
+    """The URL of a URL mode elicitation is shown to nobody (MCP 2026-07-28, client/elicitation,
+    "Safe URL Handling")."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(
-            f"The elicitation's address is refused: {reason}.", code="url", reason=reason
-        )
+        super().__init__(f"The elicitation's URL is refused: {reason}.", code="url", reason=reason)
 
 
 class AnswerRefusal(ElicitationError):
-    """An answer that does not fit what was asked.
+    """An answer that does not fit the question.
 
-    `params` holds the bounds that were not met, for a translated message: never the value
-    given. `property` is None only for an answer that was read before its property was known.
+    `params` holds the bounds that were not met, for a translated message. It never holds the
+    answer. `property` is None if the answer was read before its property was known.
     """
 
     params: Mapping[str, str | int]

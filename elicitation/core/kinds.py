@@ -1,8 +1,7 @@
-"""The kinds of property: one class for each, and one table that says in which order they are
-tried.
+"""The kinds of property: one class for each kind, and a table of them in the order of trying.
 
-A kind knows how it is recognised in a schema, how it asks itself, its canonical form, and how
-it reads an answer. A new kind is a new class and a new line in `KINDS`.
+A class recognises its kind in a schema, writes the question and the canonical form, and reads
+answers. To add a kind, write a class and add a line to `KINDS`.
 """
 
 import math
@@ -50,9 +49,9 @@ _DOUBLE_ENDS: Final = (Fraction(-_MAX_DOUBLE), Fraction(_MAX_DOUBLE))
 _TRIED: Final = 100
 
 
-# --- What a property's keywords may be -------------------------------------------------------
-# `type(x) is` and not isinstance: True is an int to Python and a boolean to JSON, and only
-# plain JSON types are known to behave.
+# --- The keywords of a property ----------------------------------------------------------------
+# The checks use `type(x) is` instead of isinstance. In Python True is an int, in JSON it is not. A
+# subclass of a JSON type could behave in any way.
 
 
 def _is_string(value: object) -> bool:
@@ -76,8 +75,10 @@ def _is_type(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    """A number that a double can hold, as JSON parsers have it. To compare a huge int is
-    cheap; to turn it into a float or a text is slow, or an error."""
+    """Whether `value` is a number within the range of a double.
+
+    It is compared only: to convert a huge int to a float or to text is slow, or an error.
+    """
     return (type(value) is int or type(value) is float) and -_MAX_DOUBLE <= value <= _MAX_DOUBLE
 
 
@@ -113,8 +114,8 @@ _SHAPES: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = MappingProx
     }
 )
 
-# Keywords that can forbid an answer by rules the profile does not have. To show the property
-# without them would be to accept what the server refuses.
+# Keywords with rules that a form cannot check. A form without them could accept an answer that the
+# server refuses.
 _UNSUPPORTED: Final = (
     "$ref",
     "$dynamicRef",
@@ -141,7 +142,7 @@ _JSON_TYPES: Final = ("string", "number", "integer", "boolean", "array", "object
 
 
 def _checked_text(name: str, what: str, value: object, limit: int) -> str:
-    """`value`, where it is a string within `limit` that is safe to show.
+    """Return `value` if it is a string of at most `limit` characters that is safe to show.
 
     Raises OutOfProfileRefusal.
     """
@@ -155,20 +156,20 @@ def _checked_text(name: str, what: str, value: object, limit: int) -> str:
 
 
 class Definition:
-    """The keywords of one property, checked: known ones have their type, `null` is absent."""
+    """The keywords of one property, checked. A known keyword has its type. `null` means absent."""
 
     __slots__ = ("_keywords", "limits", "name", "nullable", "type")
 
     def __init__(self, name: str, keywords: Mapping[str, Any], limits: Limits) -> None:
-        """Raises Credential and OutOfProfileRefusal."""
+        """Raises CredentialRefusal and OutOfProfileRefusal."""
         self.name = name
         self.limits = limits
         self._keywords = keywords
         self.nullable = False
         self.type: str | None = None
 
-        # The credential check comes before all that could refuse the property for its type:
-        # a credential is refused as one, in whatever shape it is asked for.
+        # The credential check comes first, so that a credential is refused as one, whatever the
+        # type of the property is.
         self._check_texts_and_credentials(keywords)
         self._unwrap_null()
         self._check_shapes()
@@ -178,7 +179,7 @@ class Definition:
         return self._keywords.get(key) is not None
 
     def get(self, key: str) -> Any:
-        """The value of a keyword, or None where it is absent or null."""
+        """The value of a keyword, or None if it is absent or null."""
         return self._keywords.get(key)
 
     def count(self, key: str) -> int | None:
@@ -237,7 +238,7 @@ class Definition:
             if key not in both:
                 both[key] = value
             elif key in _SHAPES and value is not None:
-                # Both would apply. No server writes this, and a guess could be wrong.
+                # Both apply in JSON Schema. Servers do not write this, so it is refused.
                 raise self.refusal(f"{key} is given twice")
         return both
 
@@ -265,16 +266,15 @@ class Definition:
 class Property:
     """One property of a requested schema that passed every check. Built by `parse` only.
 
-    `title` is None where the server gave none that can be read; `description` is as sent.
-    `default_answer` is the server's `default` where that fits, for prefilling: nobody has
-    given it as an answer.
+    `title` is None if the server sent none, or one without visible characters. `description` is
+    as sent. `default_answer` is the server's `default` as an answer, for prefilling, or None if
+    there is none that fits.
     """
 
     kind_name: ClassVar[str]
-    # A list of options is closed: free text beside it would be a value that the server never
-    # offered. So only a question of the kind "text" allows other answers.
+    # Only a question of the kind "text" allows other answers. A list of options is closed.
     question_kind: ClassVar[str] = "choice"
-    # Whether a person types the answer, so that it could hold anything.
+    # Whether the answer is any text that a person types.
     free_text: ClassVar[bool] = False
     multi_select: ClassVar[bool] = False
 
@@ -286,17 +286,17 @@ class Property:
 
     @classmethod
     def recognises(cls, definition: Definition) -> bool:
-        """Whether a property so defined is of this kind."""
+        """Whether a property with these keywords is of this kind."""
         raise NotImplementedError
 
     @classmethod
     def fields_from(cls, definition: Definition) -> dict[str, Any]:
-        """The fields that this kind adds. Raises OutOfProfileRefusal."""
+        """The values of the fields that this kind adds. Raises OutOfProfileRefusal."""
         raise NotImplementedError
 
     @classmethod
     def parse(cls, definition: Definition, *, required: bool) -> Self:
-        """The property so defined. Raises OutOfProfileRefusal."""
+        """The property with these keywords. Raises OutOfProfileRefusal."""
         title = definition.get("title")
         parsed = cls(
             name=definition.name,
@@ -316,7 +316,7 @@ class Property:
 
     @property
     def label(self) -> str:
-        """What the property is called in front of people."""
+        """The name of the property for people."""
         return self.title or self.name
 
     def question_text(self) -> str:
@@ -344,11 +344,14 @@ class Property:
         return []
 
     def bounds_text(self) -> str:
-        """The bounds in words, without parentheses; `""` where there are none."""
+        """The bounds in words, without parentheses; `""` if there are none."""
         return ""
 
     def canonical(self) -> list[Any]:
-        """Everything about the property that a person or the server could notice, as JSON."""
+        """Everything about the property that a person or the server could notice, as JSON.
+
+        `FormSchema.fingerprint` hashes it.
+        """
         return [
             self.name,
             self.title or "",
@@ -359,15 +362,15 @@ class Property:
         ]
 
     def canonical_fields(self) -> list[Any]:
-        """What this kind adds to the canonical form."""
+        """The fields that this kind adds to the canonical form."""
         raise NotImplementedError
 
     def value_from(self, answer: FormAnswer) -> Value:
-        """The JSON value of an answer that is not skipped. Raises AnswerRefusal."""
+        """The JSON value of an answer, which must not be a skipped one. Raises AnswerRefusal."""
         raise NotImplementedError
 
     def answer_from(self, value: object) -> FormAnswer:
-        """The answer that gives a JSON value; nothing is coerced. Raises AnswerRefusal."""
+        """The answer that gives a JSON value of exactly the right type. Raises AnswerRefusal."""
         raise NotImplementedError
 
     def refusal(self, code: str, **params: str | int) -> AnswerRefusal:
@@ -405,7 +408,7 @@ def _is_of_type(value: object, name: object) -> bool:
 
 def _same(left: object, right: object) -> bool:
     """Whether two values are the same JSON scalar: 1 is 1.0, but not true and not "1"."""
-    # Only scalars are compared: to compare lists nested deeply enough is an error.
+    # Only scalars are compared: comparing deeply nested lists is an error.
     return (
         any(_is_of_type(left, name) and _is_of_type(right, name) for name in _SCALARS)
         and left == right
@@ -416,7 +419,8 @@ _SOURCES: Final = ("enum", "oneOf", "anyOf", "const")
 
 
 def _scalar_key(value: object) -> tuple[str, object] | None:
-    """Equal for two values that are the same JSON scalar; None for what is no scalar."""
+    """A key that is equal for two values that are the same JSON scalar; None for a list, an object
+    or null."""
     kinds = ("string", "boolean", "number")
     return next(((kind, value) for kind in kinds if _is_of_type(value, kind)), None)
 
@@ -446,7 +450,7 @@ def _options_from(definition: Definition) -> dict[str, tuple[Any, ...]]:
         members, titles = _constants_and_titles(definition, source, members)
     values = _typed(definition, source, members)
     if source == "oneOf" and len(set(values)) < len(values):
-        # oneOf means exactly one: a value given twice would never be valid.
+        # oneOf means that exactly one member fits. A value that is listed twice is never valid.
         raise definition.refusal("two options have the same value")
     return {
         "values": values,
@@ -459,14 +463,14 @@ def _source(definition: Definition) -> str:
     """The one keyword that lists the options."""
     sources = [key for key in _SOURCES if key in definition]
     if sources == ["enum", "const"]:
-        # What Pydantic up to 2.9 writes for a Literal with one member.
+        # Pydantic up to 2.9 writes this for a Literal with one member.
         members = definition.get("enum")
         if len(members) == 1 and _same(members[0], definition.get("const")):
             return "enum"
     if sources in (["enum", "oneOf"], ["enum", "anyOf"]) and _lists_the_same(
         definition, sources[1]
     ):
-        # The titles are in the second one.
+        # The second one has the titles.
         return sources[1]
     if len(sources) != 1:
         raise definition.refusal("it lists its options in more than one way")
@@ -474,7 +478,7 @@ def _source(definition: Definition) -> str:
 
 
 def _lists_the_same(definition: Definition, source: str) -> bool:
-    """Whether `enum` lists just the values of `oneOf` or `anyOf`."""
+    """Whether `enum` lists exactly the values of `oneOf` or `anyOf`."""
     members, options = definition.get("enum"), definition.get(source)
     if definition.nullable or definition.type is None:
         members = [member for member in members if member is not None]
@@ -496,8 +500,7 @@ def _enum_and_names(definition: Definition, members: list[Any]) -> tuple[list[An
     if any(type(member) is str and not trim(member) for member in members):
         raise definition.refusal("enum has a blank member")
     if definition.nullable or definition.type is None:
-        # A null member says what the list of required properties says as well: that the
-        # property may be left out.
+        # A null member means that the property can be left out.
         kept = [i for i, member in enumerate(members) if member is not None]
         return [members[i] for i in kept], [names[i] for i in kept]
     return members, names
@@ -519,7 +522,7 @@ def _constants_and_titles(
 
 
 def _descriptions(definition: Definition, source: str, options: list[Any]) -> list[str]:
-    """JSON Schema's annotation `description` of each option; `""` where nobody could read it."""
+    """JSON Schema's annotation `description` of each option; `""` if it has no visible text."""
     name, limit = definition.name, definition.limits.text_chars
     found = []
     for option in options:
@@ -531,7 +534,7 @@ def _descriptions(definition: Definition, source: str, options: list[Any]) -> li
 
 
 def _typed(definition: Definition, source: str, members: list[Any]) -> tuple[Scalar, ...]:
-    """`members`, where each has the declared type, or else all of them have one type."""
+    """Return `members` if all have the declared type, or, without a declared type, one type."""
     declared = definition.type
     if declared is None:
         names = ("string", "boolean", "number")
@@ -558,7 +561,7 @@ def _labels(
 
 
 def _refuse_options_out_of_bounds(definition: Definition, values: Sequence[Scalar]) -> None:
-    """An option that the property's other keywords forbid could never be sent."""
+    """Refuse a list with an option that the property's other keywords forbid."""
     typed = isinstance(values[0], str)
     kind: type[Text] | type[Number] = Text if typed else Number
     bounds = _STRING_BOUNDS if typed else _NUMBER_BOUNDS
@@ -582,8 +585,8 @@ def _refuse_options_out_of_bounds(definition: Definition, values: Sequence[Scala
 class Choice(Property):
     """Exactly one of a closed list: `enum`, `const`, or `oneOf`/`anyOf` of constants.
 
-    `values` are what the server gets, `labels` what people see and answer with. `descriptions`
-    are what the server says about each option, `""` where it says nothing.
+    `values` are sent to the server. People see `labels` and answer with them. `descriptions` are
+    the server's notes about each option, `""` if there is none.
     """
 
     kind_name: ClassVar[str] = "choice"
@@ -624,7 +627,10 @@ class Choice(Property):
 
 
 def _options(asked: "Choice | MultiChoice") -> list[dict[str, Any]]:
-    """Each option with its value, where the label does not say it, and its description."""
+    """The options as JSON objects.
+
+    The description has the value, if it differs from the label, and the server's description.
+    """
     options = []
     for value, label, said in zip(asked.values, asked.labels, asked.descriptions, strict=True):
         text = _value_text(value)
@@ -635,9 +641,9 @@ def _options(asked: "Choice | MultiChoice") -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultiChoice(Property):
-    """Any number of a closed list of strings, within bounds: an `array` whose `items` are one.
+    """Several of a closed list of strings: an `array` whose `items` are such a list.
 
-    A `min_items` of None is no bound. `descriptions` as in `Choice`.
+    A `min_items` or `max_items` of None is no bound. The other fields are as in `Choice`.
     """
 
     kind_name: ClassVar[str] = "multi_choice"
@@ -718,7 +724,7 @@ class YesNo(Property):
 
     @property
     def default(self) -> bool | None:
-        """The schema's default. Unlike other kinds' it is part of the question."""
+        """The schema's default. It is part of the question, unlike the default of other kinds."""
         return None if self.default_answer is None else self.default_answer.selected == (YES,)
 
     @classmethod
@@ -753,8 +759,8 @@ class YesNo(Property):
 class Text(Property):
     """A `string` that a person types. Lengths are in code points.
 
-    A `format` that is not in `FORMATS`, and any `pattern`, is left to the server: to run a
-    server's regular expression would be to let it stop this process.
+    A `format` that is not in `FORMATS` is not checked, and neither is `pattern`: a server's
+    regular expression could keep this process busy for years.
     """
 
     kind_name: ClassVar[str] = "text"
@@ -773,7 +779,7 @@ class Text(Property):
     def fields_from(cls, definition: Definition) -> dict[str, Any]:
         low, high = definition.count("minLength") or None, definition.count("maxLength")
         form = definition.text("format", definition.limits.title_chars)
-        # A blank text is no answer, so the shortest one has one character.
+        # A blank text is no answer, so the shortest answer has one character.
         shortest, longest = FORMAT_LENGTHS.get(form or "", (1, None))
         bounds = (high, longest, MAX_FORM_ANSWER_CHARS)
         if max(low or 1, shortest) > min(bound for bound in bounds if bound is not None):
@@ -795,7 +801,7 @@ class Text(Property):
         return [self.format, self.min_length, self.max_length]
 
     def check(self, value: str) -> None:
-        """Raises AnswerRefusal where a text is not one this property takes."""
+        """Raises AnswerRefusal if the property does not accept this text."""
         if not is_clean_answer(value):
             raise self.refusal("bad_text")
         if self.min_length is not None and len(value) < self.min_length:
@@ -826,12 +832,12 @@ class Text(Property):
 
 
 def _exact(value: int | float) -> Fraction:
-    """A number as the decimal it is written as: 0.1 is one tenth."""
+    """The decimal as which a number is written: 0.1 is one tenth."""
     return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
 
 
 def _canonical_number(value: int | float | None) -> str | None:
-    """As people read it, so that 5 is 5.0; but a server can tell -0.0 from 0."""
+    """A bound as people read it: 5 is 5.0. But -0.0 is not 0, because a server can tell."""
     if value is None:
         return None
     return "-0" if value == 0 and math.copysign(1, value) < 0 else number_text(value)
@@ -841,7 +847,8 @@ def _canonical_number(value: int | float | None) -> str | None:
 class Number(Property):
     """A `number` or an `integer` that a person types.
 
-    An integer is exact and fits 64 bits signed; a number is a finite double.
+    An answer to `integer` is exact and fits 64 bits signed. An answer to `number` is a finite
+    double.
     """
 
     kind_name: ClassVar[str] = "number"
@@ -876,8 +883,8 @@ class Number(Property):
     def takes_any_number(self) -> bool:
         """Whether at least one number is within the bounds.
 
-        Where thousands of multiples of `multiple_of` are between the bounds, it is taken for
-        granted that one of them is.
+        If there are more than 200 multiples of `multiple_of` between the bounds, not all of them
+        are tried. If none of the tried ones fits, it is assumed that another one does.
         """
         lowest, highest = _INT64_ENDS if self.whole else _DOUBLE_ENDS
         lows = [_exact(b) for b in (self.minimum, self.exclusive_minimum) if b is not None]
@@ -932,8 +939,10 @@ class Number(Property):
         ]
 
     def check(self, value: int | float) -> None:
-        """Raises AnswerRefusal where a number is out of bounds. int and float compare
-        exactly, however large."""
+        """Raises AnswerRefusal if a number is out of bounds.
+
+        Python compares int and float exactly, however large they are.
+        """
         if self.minimum is not None and value < self.minimum:
             raise self.refusal("too_small", minimum=number_text(self.minimum))
         if self.exclusive_minimum is not None and value <= self.exclusive_minimum:
@@ -971,7 +980,7 @@ class Number(Property):
         if not _is_number(value):
             raise self.refusal("out_of_range")
         if type(value) is float and self.whole:
-            # JSON does not tell 5.0 from 5; repr would give an exponent to large ones.
+            # In JSON, 5.0 is 5. An int has no exponent in its repr.
             if not value.is_integer():
                 raise self.refusal("not_whole")
             value = int(value)
@@ -981,11 +990,10 @@ class Number(Property):
 
 
 def _is_multiple(value: int | float, step: int | float) -> bool:
-    """Whether `value` is a multiple of `step`, both as the decimals they are written as and
-    as the doubles that servers divide.
+    """Whether `value` is a multiple of `step`, both as decimals and as doubles.
 
-    Common validators divide doubles: to them 0.3 is no multiple of 0.1. The answer has to
-    get past them, and one they refuse would lose the round.
+    Common validators divide doubles: to them 0.3 is not a multiple of 0.1. If the server refuses
+    an answer for that, the call fails. So such an answer is refused here.
     """
     if isinstance(step, int):
         by_doubles = value % step == 0
@@ -1000,7 +1008,7 @@ def _is_multiple(value: int | float, step: int | float) -> bool:
 
 
 def _smallest_from(low: Fraction, whole: bool) -> tuple[int | float, ...]:
-    """The numbers of which one is the smallest that is not below, or above, `low`."""
+    """Candidates: among them are the smallest number above `low` and the smallest from it on."""
     if whole:
         return math.ceil(low), math.ceil(low) + 1
     nearest = float(low)
@@ -1008,17 +1016,17 @@ def _smallest_from(low: Fraction, whole: bool) -> tuple[int | float, ...]:
     return nearest, above, math.nextafter(above, math.inf)
 
 
-# The first that recognises a property has it: a list of options comes before its type.
+# A property is of the first kind that recognises it. A list of options decides before the type.
 KINDS: Final[tuple[type[Property], ...]] = (Choice, MultiChoice, YesNo, Text, Number)
 
 
 def parse_property(definition: Definition, *, required: bool) -> Property:
-    """The property of whichever kind recognises it. Raises OutOfProfileRefusal."""
+    """The property, as the first kind that recognises it. Raises OutOfProfileRefusal."""
     for kind in KINDS:
         if kind.recognises(definition):
             return kind.parse(definition, required=required)
     if definition.type is None:
         raise definition.refusal("it has no type")
-    # The type is repeated only where it is a word of JSON Schema.
+    # The text names the type only if it is a word of JSON Schema, and not any text of a server.
     known = definition.type if definition.type in _JSON_TYPES else "it has"
     raise definition.refusal(f"the type {known} is not one that a form can ask for")

@@ -1,8 +1,8 @@
-"""A server's requested schema: parsed, asked, and answered.
+"""The schema that a server requests: parsed, turned into questions, and answered.
 
-MCP 2026-07-28, client/elicitation, "Requested Schema": one flat object of primitive
-properties. Whatever is outside that, or over a bound, is refused and never trimmed: nobody
-is shown a question that was silently cut.
+MCP 2026-07-28, client/elicitation, "Requested Schema": one flat object of primitive properties. A
+schema that is anything else, or exceeds a limit, is refused. It is never trimmed: a person would
+not notice that a part of the question is missing.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from .text import DEFAULT_LIMITS, MAX_FORM_PROPERTY_NAME_CHARS, Limits
 
 _HEADER_CHARS: Final = 16
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
-# These can forbid a content by rules that a form of single properties cannot keep.
+# These keywords set rules for several properties together, which a form cannot check.
 _UNSUPPORTED: Final = (
     "$ref",
     "$dynamicRef",
@@ -46,8 +46,10 @@ _UNSUPPORTED: Final = (
 
 
 def attribution_header(server_name: str) -> str:
-    """The operator's name for the server, in at most 16 characters. Nothing that a server
-    sends can stand here: it says who asks."""
+    """The name that the operator configured for the server, cut to 16 characters.
+
+    It says who asks, so it never contains text of the server.
+    """
     if len(server_name) <= _HEADER_CHARS:
         return server_name
     return server_name[: _HEADER_CHARS - 1] + "…"
@@ -69,7 +71,7 @@ class FormSchema:
 
     @property
     def is_confirmation(self) -> bool:
-        """Whether nothing is asked but to accept or decline the message."""
+        """Whether the person is only asked to accept or decline the message."""
         return not self.asked
 
     def questions(
@@ -77,22 +79,25 @@ class FormSchema:
     ) -> list[dict[str, Any]]:
         """The questions as JSON objects, one for each property.
 
-        `server_name` is the one the operator configured.
+        `server_name` is the name that the operator configured. `order` is `name`, or `asked` for
+        the server's order.
         """
         header = attribution_header(server_name)
         asked = self.asked if order == "asked" else self.properties
         return [each.question(header) for each in asked]
 
     def fingerprint(self) -> str:
-        """SHA-256, in hex, of what was asked: equal for two schemas just where neither a
-        person nor the server could tell them apart.
+        """SHA-256, in hex, of everything that a person or the server could notice.
 
-        The bytes are JSON in ASCII without blanks: `["elicitation.requested-schema", 1,
-        [property, ...]]` with the properties in the order of their names. Each is the array
-        `[name, title, description, required, kind, ...]`, ended by the fields of its kind
-        (see `canonical_fields`); bounds are written as people read them, absent ones are
-        null. JSON delimits every text, so no two schemas share their bytes. 1 is the version
-        of this encoding.
+        Two schemas have equal fingerprints if and only if neither a person nor the server can tell
+        them apart. The order of properties does not count.
+
+        The hashed bytes are JSON in ASCII without blanks: `["elicitation.requested-schema", 1,
+        [property, ...]]`, with the properties in the order of their names. 1 is the version of
+        this encoding. Each property is the array `[name, title, description, required, kind,
+        ...]`, and ends with the fields of its kind (see `canonical_fields`). Bounds are written as
+        people read them. An absent bound is null. JSON delimits every text, so two different
+        schemas never have the same bytes.
         """
         canonical = [
             "elicitation.requested-schema",
@@ -105,10 +110,10 @@ class FormSchema:
     def check_answers(
         self, answers: Mapping[str, FormAnswer]
     ) -> tuple[dict[str, Value], dict[str, AnswerRefusal]]:
-        """The content that fits, and the refusal of each property whose answer does not.
+        """The content of the answers that fit, and a refusal for each property without one.
 
-        Both are in the order of names. Without refusals the content is complete; answers to
-        what was not asked are left out of it.
+        Both are in the order of names. If there are no refusals, the content is complete. Answers
+        to unknown properties are ignored.
         """
         content: dict[str, Value] = {}
         refusals: dict[str, AnswerRefusal] = {}
@@ -128,7 +133,7 @@ class FormSchema:
         return content, refusals
 
     def content_from_answers(self, answers: Mapping[str, FormAnswer]) -> dict[str, Value]:
-        """`ElicitResult.content` for answers that all fit. Nothing is coerced.
+        """`ElicitResult.content` for these answers. No value is converted to another type.
 
         Raises AnswerRefusal for the first property, by name, whose answer does not fit.
         """
@@ -140,9 +145,9 @@ class FormSchema:
     def check_content(
         self, content: Mapping[str, object]
     ) -> tuple[dict[str, FormAnswer], dict[str, AnswerRefusal]]:
-        """The answers that give `content`, and the refusal of each name that does not fit.
+        """The answers that give `content`, and a refusal for each name whose value does not fit.
 
-        Types are strict: `"5"` is not 5. An optional property that is absent is skipped.
+        Types are strict: `"5"` is not 5. An absent optional property is skipped.
         """
         answers: dict[str, FormAnswer] = {}
         refusals: dict[str, AnswerRefusal] = {}
@@ -163,10 +168,10 @@ class FormSchema:
         return answers, refusals
 
     def answers_from_content(self, content: Mapping[str, object]) -> dict[str, FormAnswer]:
-        """The answers that give `content`; they always pass `content_from_answers`.
+        """The answers that give `content`. `content_from_answers` accepts them.
 
-        Raises AnswerRefusal for the first property, by name, that does not fit, and then for
-        a name that was not asked for.
+        Raises AnswerRefusal for the first property, by name, whose value does not fit, and after
+        that for an unknown name.
         """
         answers, refusals = self.check_content(content)
         for refusal in refusals.values():
@@ -175,8 +180,10 @@ class FormSchema:
 
 
 def refuse_credentials(schema: FormSchema, answers: Mapping[str, FormAnswer]) -> None:
-    """Raises AnswerRefusal `credential` where a typed text has the format of a well-known
-    key or token. To be called before an answer is stored."""
+    """Refuse typed texts that contain a well-known key or token. Call it before storing answers.
+
+    Raises AnswerRefusal with the code `credential`.
+    """
     for each in schema.properties:
         answer = answers.get(each.name)
         if each.free_text and answer is not None:
@@ -188,13 +195,15 @@ def refuse_credentials(schema: FormSchema, answers: Mapping[str, FormAnswer]) ->
 def parse_requested_schema(
     schema: object, *, allow_confirmation: bool = False, limits: Limits = DEFAULT_LIMITS
 ) -> FormSchema:
-    """The schema of a form that can be put in front of a person.
+    """Read the schema of a form, so that it can be shown to a person.
 
-    `schema` is a JSON object of plain Python types, or JSON text. `allow_confirmation` lets
-    an object without properties through, as a message to accept or decline. Raises
-    ElicitationRefusal, and nothing else, whatever `schema` is: CredentialRefusal and
-    OutOfProfileRefusal for the first property, by name, that is refused, SchemaRefusal for the
-    document as a whole.
+    `schema` is a JSON object of plain Python types, or JSON text. `allow_confirmation` allows an
+    object without properties: a message to accept or decline. `limits` are the bounds, by default
+    those of every server.
+
+    Raises ElicitationRefusal, and no other exception, for any value of `schema`. It is a
+    SchemaRefusal for the document as a whole. It is a CredentialRefusal or OutOfProfileRefusal for
+    the first property, by name, that is refused.
     """
     if isinstance(schema, str | bytes):
         schema = _json(schema, limits)
@@ -269,7 +278,7 @@ def _json(text: str | bytes, limits: Limits) -> object:
     try:
         return json.loads(text, parse_int=number, parse_constant=no_constant)
     except (ValueError, RecursionError):
-        # The error of the parser quotes the document, and may hold all of it.
+        # The parser's error quotes the document.
         raise SchemaRefusal("the requested schema is not JSON, or is nested too deeply") from None
 
 

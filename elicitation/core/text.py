@@ -19,18 +19,18 @@ MAX_FORM_PROPERTY_NAME_CHARS: Final = 64
 MAX_FORM_TITLE_CHARS: Final = 200
 # Descriptions, and the message of an elicitation.
 MAX_FORM_TEXT_CHARS: Final = 2000
-# A schema that uses every other bound to the full fits, even where half of it is escaped.
+# Enough for a schema that reaches all other default limits, half of it in escapes.
 MAX_FORM_SCHEMA_CHARS: Final = 1_000_000
-# Digits of one number in JSON text. Doubles end at 309 digits before the point; what is
-# longer costs time that grows with the square of its length.
+# Digits of one number in JSON text. A double has at most 309 digits before the point. The time to
+# read a longer number grows with the square of its length.
 MAX_FORM_NUMBER_CHARS: Final = 400
-# No form asks for more text than this; checks of an answer take time in its length.
+# The longest answer. Checking an answer takes time in proportion to its length.
 MAX_FORM_ANSWER_CHARS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The bounds on a requested schema. Over one of them it is refused, never trimmed."""
+    """The bounds on a requested schema. A schema that exceeds one is refused, never trimmed."""
 
     properties: int = MAX_FORM_PROPERTIES
     enum_members: int = MAX_FORM_ENUM_MEMBERS
@@ -39,18 +39,19 @@ class Limits:
     text_chars: int = MAX_FORM_TEXT_CHARS
     schema_chars: int = MAX_FORM_SCHEMA_CHARS
     number_chars: int = MAX_FORM_NUMBER_CHARS
-    # Names have letters, digits, `_`, `-` and `.` of ASCII alone; else any printable characters.
+    # If true, names have only ASCII letters, digits, `_`, `-` and `.`. If false, any printable
+    # characters.
     ascii_names: bool = True
 
 
-#: What every server may ask.
+#: The bounds for every server.
 DEFAULT_LIMITS: Final = Limits()
-#: What a server may ask with the operator's leave (spec 3, "Limits are the operator's").
+#: The bounds for a server that the operator trusts with long forms.
 WIDE_LIMITS: Final = Limits(properties=64, enum_members=500, ascii_names=False)
 
 
 def number_text(value: int | float) -> str:
-    """A finite number for people: no exponent, no trailing `.0`, no negative zero."""
+    """A finite number as people write it: no exponent, no trailing `.0`, no negative zero."""
     if isinstance(value, int):
         return str(value)
     text = format(Decimal(repr(value)), "f")
@@ -59,7 +60,7 @@ def number_text(value: int | float) -> str:
     return "0" if text == "-0" else text
 
 
-# The literals that Rust's f64 parser takes, without its names for infinity and NaN.
+# The literals that Rust's f64 parser accepts, without its names for infinity and NaN.
 _NUMBER: Final = re.compile(
     r"(?P<sign>[+-]?)(?:(?P<whole>[0-9]+)(?:\.(?P<part>[0-9]*))?|\.(?P<only_part>[0-9]+))"
     r"(?:[eE](?P<exponent>[+-]?[0-9]+))?"
@@ -72,7 +73,7 @@ class NotANumberError(ValueError):
 
 
 def parse_number(text: str) -> float:
-    """The double nearest to a decimal literal; infinite where it is too large for one.
+    """The double nearest to a decimal literal; infinite if the number is too large for a double.
 
     Raises NotANumberError.
     """
@@ -82,11 +83,11 @@ def parse_number(text: str) -> float:
 
 
 def parse_whole_number(text: str, max_digits: int = 19) -> int | None:
-    """The exact value of a decimal literal of at most `max_digits` digits; None where it has
-    a fraction.
+    """The exact value of a decimal literal of at most `max_digits` digits; None if it has a
+    fraction.
 
-    Raises NotANumberError, and OverflowError for more digits. `1e999999999` must cost nothing, so
-    the exponent is looked at before anything is raised to it.
+    Raises NotANumberError, and OverflowError for more digits. The exponent is checked before it is
+    used, because `1e999999999` would take minutes to write out.
     """
     match = _NUMBER.fullmatch(text) if len(text) <= _NUMBER_CHARS else None
     if match is None:
@@ -124,7 +125,7 @@ _TIME_AND_OFFSET: Final = re.compile(
 
 
 def _is_email(text: str) -> bool:
-    # RFC 5321's lengths, and its dot-atom form in ASCII: what mail servers take.
+    # The lengths and the ASCII dot-atom form of RFC 5321, which mail servers accept.
     local, _, domain = text.rpartition("@")
     labels = domain.split(".")
     return (
@@ -185,17 +186,17 @@ def _is_date(text: str) -> bool:
 
 
 def _is_date_time(text: str) -> bool:
-    # RFC 3339, section 5.6. Leap seconds are left out: common validators refuse them.
+    # RFC 3339, section 5.6, without leap seconds: common validators refuse them.
     return _is_date(text[:10]) and _TIME_AND_OFFSET.fullmatch(text, 10) is not None
 
 
-#: The shortest and the longest text of a format, in characters; None where there is no longest.
+#: The shortest and the longest text of a format, in characters. None: no longest one.
 FORMAT_LENGTHS: Final[Mapping[str, tuple[int, int | None]]] = MappingProxyType(
     {"email": (5, 318), "uri": (3, None), "date": (10, 10), "date-time": (20, None)}
 )
 
-# The formats of MCP 2026-07-28. Each check is at least as strict as the common validators
-# of JSON Schema, so that a server does not refuse what was accepted here.
+# The formats of MCP 2026-07-28. Each check is at least as strict as the common validators of JSON
+# Schema, so that a server does not refuse an answer that was accepted here.
 FORMATS: Final[Mapping[str, Callable[[str], bool]]] = MappingProxyType(
     {"email": _is_email, "uri": _is_uri, "date": _is_date, "date-time": _is_date_time}
 )

@@ -1,7 +1,7 @@
-"""How text that a server wrote is shown to a person.
+"""How the text of a server is shown to a person.
 
-Everything a server sends is shown as plain text. Templates escape it. This module does what
-escaping leaves: it makes hidden characters visible.
+All text of a server is shown as plain text. Templates escape it. This module makes its hidden
+characters visible, which escaping does not do.
 """
 
 import re
@@ -29,9 +29,9 @@ ZWJ: Final = "\u200d"
 def visible(text: str) -> str:
     """Return ``text`` with every character that cannot be seen written as ``U+XXXX``.
 
-    Line breaks and tabs stay. So do the joiners that Persian or Hindi needs between two letters
-    and that hold an emoji together: there they change what is seen, elsewhere they hide. Pairs
-    of isolates are left out where a schema may have them (spec 4.10).
+    Line breaks and tabs stay. Joiners stay if they change what is drawn: between two letters of
+    Persian or Hindi, for example, or in an emoji. Pairs of isolates are left out of a text that a
+    schema may have (docs/differences.md, 10).
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if text.isascii() and text.isprintable():
@@ -46,13 +46,13 @@ def visible(text: str) -> str:
 
 def one_line(text: str, limit: int = MAX_NAME_CHARS) -> str:
     """Return ``text`` as a name: one line, visible, at most ``limit``"""
-    # str.split() would take U+0085 and U+2028 for blanks, which have no place in a name.
+    # str.split() would also remove U+0085 and U+2028. In a name they have to be visible.
     line = visible(re.sub(r"[ \t\r\n]+", " ", text).strip(" "))
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def mixes_scripts(name: str) -> bool:
-    """Return whether a name is written in letters that no language writes together."""
+    """Return whether a name mixes scripts that no language writes together."""
     return words_mix_scripts(see_through(name).split())
 
 
@@ -67,11 +67,11 @@ def _is_hidden(text: str, position: int) -> bool:
     if character in (ZWNJ, ZWJ):
         return not _joins(text, position)
     if is_variation_selector(character):
-        # It chooses the shape of what it follows; a second one only hides.
+        # It chooses the shape of the character before it. A second one has no effect.
         before = text[position - 1] if position else " "
         return unicodedata.category(before) in ("Mn", "Cf", "Zs", "Cc")
-    # Subdivision flags (Scotland, Wales) are an emoji followed by invisible tags. They are
-    # written out, too: text can be smuggled in such tags.
+    # The flags of Scotland and Wales are an emoji with invisible tag characters. The tags are
+    # written out, too, because any text can be hidden in such tags.
     return is_invisible(character) or unicodedata.category(character) in (
         "Cc",
         "Cs",

@@ -1,9 +1,9 @@
-"""The address of a URL mode elicitation: what may be put in front of a person, and what it shows.
+"""The URL of a URL mode elicitation: which ones are shown to a person, and what is shown of them.
 
 MCP 2026-07-28, client/elicitation, "Safe URL Handling". A person decides by the host that they
-read, and a browser opens the host that it reads. So an address is refused wherever the two could
-differ: where the URL Standard repairs, replaces or drops something. Nothing is fetched and no
-name is looked up.
+read. A browser opens the host that it reads. A URL is refused if the two could differ, that is, if
+the URL Standard repairs, replaces or drops a part of it. This module fetches nothing and looks up
+no name.
 """
 
 import ipaddress
@@ -17,20 +17,20 @@ from .domains import Domain, RegistrableDomain, parse_domain
 from .errors import URLRefusal
 
 MAX_ELICITATION_URL_CHARS: Final = 2000
-# Above this a host fills a line, and its end is where its owner stands.
+# A longer host fills a line, so that its end, which tells the owner, may be out of sight.
 LONG_HOST_CHARS: Final = 60
 
-# In this order on every address.
+# `ElicitationURL.warnings` has them in this order.
 URL_WARNINGS: Final = (
-    "insecure",  # http: allowed on this machine only
-    "loopback",  # this machine: the person's own, not the server's
-    "private_address",  # a network that is not the Internet
+    "insecure",  # plain http, which is allowed to this machine only
+    "loopback",  # the person's own machine
+    "private_address",  # a private network, not the Internet
     "ip_address",  # numbers instead of a name
     "port",  # not the usual port
-    "idn",  # letters beyond a-z: show both forms
+    "idn",  # letters beyond a to z: `host` and `unicode_host` differ
     "mixed_scripts",  # a host in letters of several scripts
-    "lookalike",  # a part that reads as a plain one, or in letters that few can tell apart
-    "imitates",  # has the site's own name in it, or one that looks like it, and is not the site
+    "lookalike",  # a label that looks like one in a to z, or in letters that few people can read
+    "imitates",  # contains the site's name, or one that looks like it, and is not the site
     "long",  # more than LONG_HOST_CHARS
 )
 
@@ -42,20 +42,20 @@ _ADDRESS: Final = re.compile(
 _USUAL_PORTS: Final = {"https": 443, "http": 80}
 _PORT: Final = re.compile(r"[1-9][0-9]{0,4}")
 _MAX_PORT: Final = 65535
-# Quotes and angle brackets end an address wherever it stands in text or in an attribute.
+# Printable ASCII without quotes and angle brackets, which end a URL in text and in HTML.
 _REST: Final = re.compile(r"""[!#-;=?-\[\]^_a-~]*""")
 _DOT_SEGMENT: Final = re.compile(r"/(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
 
 _IPV6: Final = re.compile(r"[0-9A-Fa-f:]+")
 _IPV6_INTERNET: Final = ipaddress.IPv6Network("2000::/3")
-# Addresses that carry one of IPv4: where it leads is for gateways to say.
+# Addresses that contain an IPv4 address. A gateway decides where they lead.
 _IPV6_TUNNELS: Final = (ipaddress.IPv6Network("2001::/32"), ipaddress.IPv6Network("2002::/16"))
 _IPV4_MAPPED: Final = ipaddress.IPv6Network("::ffff:0:0/96")
 _BYTE: Final = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _IPV4: Final = re.compile(rf"{_BYTE}(?:\.{_BYTE}){{3}}")
-# The URL Standard, "ends in a number checker": browsers read the whole host as IPv4.
+# The URL Standard, "ends in a number checker": browsers read such a host as an IPv4 address.
 _ENDS_IN_A_NUMBER: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
-# RFC 6762, appendix G, RFC 8375 and ICANN's reservation of `internal`.
+# RFC 6762, appendix G; RFC 8375; and `internal`, which ICANN reserved.
 _PRIVATE_NAMES: Final = (
     "corp",
     "home",
@@ -71,14 +71,17 @@ _PRIVATE_NAMES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElicitationURL:
-    """An address that passed every check. Built by `parse_elicitation_url` only.
+    """A URL that passed every check. Built by `parse_elicitation_url` only.
 
-    `text` is the address as sent, `host` what a browser opens (internationalised labels in their
-    `xn--` form, IPv6 in brackets), `unicode_host` the same for reading. `port` is None where it
-    is the scheme's usual one. `rest` is the path, query and fragment as sent: it may hold
-    secrets and belongs in front of the person alone. `registrable_domain` is the end of
-    `unicode_host` that its owner registered, or None where that is not certain: then no part
-    may stand out. `warnings` are codes of `URL_WARNINGS`.
+    * `text` is the URL as the server sent it.
+    * `host` is what a browser opens: internationalised labels in their `xn--` form, IPv6 in
+      brackets. `unicode_host` is the same host with its own letters.
+    * `port` is None if it is the scheme's usual one.
+    * `rest` is the path, query and fragment as sent. They can contain secrets: show them to the
+      person alone.
+    * `registrable_domain` is the end of `unicode_host` that its owner registered, or None if that
+      is not known. Then no part of the host may stand out.
+    * `warnings` are codes of `URL_WARNINGS`.
     """
 
     text: str
@@ -92,8 +95,8 @@ class ElicitationURL:
 
     @property
     def href(self) -> str:
-        """What a link has to hold. It is put together from what was read, so that it leads to
-        the host that was shown even where a browser would read `text` in another way."""
+        """The target of the link. It is built from the parts that were read and shown, so that it
+        leads there even if a browser would read `text` differently."""
         port = "" if self.port is None else f":{self.port}"
         return f"{self.scheme}://{self.host}{port}{self.rest}"
 
@@ -103,13 +106,13 @@ class ElicitationURL:
         return self.unicode_host.removesuffix(self.registrable_domain or "")
 
     def __repr__(self) -> str:
-        # Queries carry secrets, and reprs end in logs.
+        # The host alone: queries contain secrets, and a repr can end up in a log.
         return f"ElicitationURL(host={self.host!r})"
 
 
 def _parse_ipv6(literal: str) -> ipaddress.IPv6Address:
     address = None
-    # A zone (`%eth0`) means something on one machine only, and IPv4 in IPv6 hides a number.
+    # Refused: zones (`%eth0`), which belong to one machine, and IPv4 addresses inside IPv6 ones.
     if _IPV6.fullmatch(literal):
         with suppress(ValueError):
             address = ipaddress.IPv6Address(literal)
@@ -126,14 +129,14 @@ def _parse_host(text: str) -> Domain | _IPAddress:
     domain = parse_domain(text)
     if not _ENDS_IN_A_NUMBER.fullmatch(domain.ascii):
         return domain
-    # Browsers take 0x7f.1, 2130706433 and 0177.0.0.1 as well; no reader does.
+    # Browsers also read 0x7f.1, 2130706433 and 0177.0.0.1 as addresses; people do not.
     if not _IPV4.fullmatch(domain.ascii):
         raise URLRefusal("its host is a number that is not an IPv4 address in its plain form")
     return ipaddress.IPv4Address(domain.ascii)
 
 
 def _split_port(authority: str) -> tuple[str, int | None]:
-    """The host, in brackets where it is IPv6, and the port."""
+    """The host, with the brackets of an IPv6 address, and the port."""
     if authority.startswith("["):
         literal, bracket, tail = authority.partition("]")
         host, (before, colon, port) = literal + bracket, tail.partition(":")
@@ -149,7 +152,7 @@ def _split_port(authority: str) -> tuple[str, int | None]:
 
 
 def _is_loopback(host: Domain | _IPAddress) -> bool:
-    # RFC 6761, section 6.3; browsers never look these names up.
+    # RFC 6761, section 6.3: browsers do not look up names that end in `localhost`.
     return host.belongs_to("localhost") if isinstance(host, Domain) else host.is_loopback
 
 
@@ -164,7 +167,7 @@ def _is_private(host: Domain | _IPAddress) -> bool:
 
 
 def _site_domain(site_host: str) -> Domain | None:
-    """The site's own name, which may come with a port; None for one that none can imitate."""
+    """The name of the site, without its port; None if the site's host is not a name."""
     try:
         host = _parse_host(_split_port(site_host)[0].removesuffix("."))
     except URLRefusal:
@@ -202,18 +205,21 @@ def parse_elicitation_url(
     registrable_domain: RegistrableDomain = _nobody_knows,
     max_chars: int = MAX_ELICITATION_URL_CHARS,
 ) -> ElicitationURL:
-    """Read the address of a URL mode elicitation. Raises Address, and nothing else.
+    """Read the URL of a URL mode elicitation.
 
-    `allow_loopback_http` is an operator's decision: plain http, to this machine only.
-    `site_host` is the host under which the site itself is read, as `request.get_host()` gives
-    it: without it no address is found to imitate it. `registrable_domain` looks up which end of a
-    host (in ASCII) was registered, or None: without it no part of a host stands out.
+    `allow_loopback_http` allows plain http to this machine; an operator decides that. `site_host`
+    is the host of the site itself, as Django's `request.get_host()` returns it. Without it there
+    is no warning `imitates`. `registrable_domain` looks up the end of a host that its owner
+    registered. Without it no part of any host stands out. `max_chars` is the longest URL, in
+    characters.
+
+    Raises URLRefusal, and no other exception, for any value of `text`.
     """
     if type(text) is not str:
         raise URLRefusal("it is not a string")
     if len(text) > max_chars:
         raise URLRefusal(f"it is longer than {max_chars} characters")
-    # Browsers remove tabs, line breaks and blanks at the ends; readers see none of the others.
+    # Browsers remove tabs, line breaks, and blanks at the ends. Readers do not see the others.
     if any(unicodedata.category(char)[0] in "CZ" for char in text):
         raise URLRefusal("it has blanks, control characters or invisible characters")
     if "\\" in text:

@@ -1,9 +1,9 @@
-"""Text in a terminal, of which a server wrote a part.
+"""Text in a terminal, partly written by servers.
 
-A terminal obeys what is written to it: escape sequences move the cursor, colour, and retype. So
-nothing reaches it but what can be seen (``untrusted.visible``), and a server's text stands behind
-a bar on every line. Lines are broken here, because one that the terminal broke would go on where
-the site's own lines begin.
+A terminal obeys escape sequences: they move the cursor, colour text, and retype it. Only visible
+characters may reach it (``untrusted.visible``), and every line of a server begins with a bar.
+Lines are broken here: if the terminal broke them, the rest would stand at the left edge, like the
+site's own lines.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ NARROWEST, WIDEST = 30, 90
 
 
 class Ended(Exception):
-    """There is nothing more to read."""
+    """The input has ended."""
 
 
 class Terminal:
-    """Says, quotes and reads.
+    """Writes and reads lines.
 
     Args:
-        out: Where to.
+        out: The stream to write to.
     """
 
     def __init__(self, out: OutputWrapper) -> None:
         self.out = out
         columns = shutil.get_terminal_size().columns
-        # In the last column some terminals begin a new line by themselves.
+        # Some terminals begin a new line after the last column.
         self.width = min(max(columns - 1, NARROWEST), WIDEST)
 
     def say(self, text: str = "") -> None:
@@ -45,28 +45,28 @@ class Terminal:
         self._write(text, "", "")
 
     def quote(self, text: str, before: str = "", *, most: int | None = None) -> None:
-        """Write a text of a server, each line behind a bar.
+        """Write a text of a server; each line begins with a bar.
 
         Args:
-            text: What it wrote.
-            before: What stands before the first bar; blanks do before the others.
+            text: What the server wrote.
+            before: What stands before the first bar. Blanks stand before the others.
             most: How many lines are written; more are cut off.
         """
         self._write(text.strip("\n"), before + BAR, " " * len(before) + BAR, most)
 
     def listed(self, text: str, before: str) -> None:
-        """Write a text of this site as one of a list."""
+        """Write a text of this site as an item of a list."""
         self._write(text, before, " " * len(before))
 
     def typed(self, text: str) -> None:
-        """Write an answer as it will be sent, each line marked as one of it."""
+        """Write an answer as it will be sent; each line is marked."""
         self._write(text, ANSWER, ANSWER)
 
     def read(self) -> str:
         """Return the next line that is typed.
 
         Raises:
-            Ended: There is none.
+            Ended: The input has ended.
         """
         if sys.stdin.isatty() and sys.stdout.isatty():
             with suppress(ImportError):

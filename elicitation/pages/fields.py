@@ -41,7 +41,7 @@ ONE_LINE_CHARS = 80
 
 FORMAT_HINTS: dict[str, Promise] = {
     "email": _("An e-mail address."),
-    "uri": _("A complete address, such as https://example.com/page."),
+    "uri": _("A complete link, such as https://example.com/page."),
 }
 
 
@@ -298,15 +298,21 @@ class MultiChoiceField(AnswerField[MultiChoice]):
     def hint(self) -> str:
         low, high = self.asked.min_items, self.asked.max_items
         if low is not None and low == high:
-            text = ngettext("Choose exactly %(low)s.", "Choose exactly %(low)s.", low)
+            text = ngettext(
+                "Choose exactly %(low)s option.", "Choose exactly %(low)s options.", low
+            )
         elif low is not None and high is not None:
-            text = gettext("Choose %(low)s to %(high)s.")
+            text = gettext("Choose %(low)s to %(high)s options.")
         elif low is not None:
-            text = ngettext("Choose %(low)s or more.", "Choose %(low)s or more.", low)
+            text = ngettext(
+                "Choose at least %(low)s option.", "Choose at least %(low)s options.", low
+            )
         elif high is not None:
-            text = ngettext("Choose at most %(high)s.", "Choose at most %(high)s.", high)
+            text = ngettext(
+                "Choose at most %(high)s option.", "Choose at most %(high)s options.", high
+            )
         else:
-            text = gettext("Choose as many as you like.")
+            text = gettext("Choose as many options as you like.")
         return text % {"low": low, "high": high}
 
     def initial_from(self, answer: FormAnswer) -> list[str]:
@@ -491,7 +497,7 @@ class MomentField(AnswerField[Text]):
         return Moment()
 
     def hint(self) -> str:
-        return gettext("Check the time zone: the time is sent with it.")
+        return gettext("Check the time zone. It is sent with the time.")
 
     def initial_from(self, answer: FormAnswer) -> str:
         return answer.text

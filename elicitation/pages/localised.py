@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 #: What to tell a person about a text that does not have its format.
 FORMAT_MESSAGES: dict[str, Promise] = {
     "email": _("Write an e-mail address such as name@example.com."),
-    "uri": _("Write a complete address such as https://example.com/page."),
+    "uri": _("Write a complete link such as https://example.com/page."),
     "date": _("Write a date that exists, such as 2026-12-31."),
     "date-time": _("Write a date and a time that exist."),
 }
@@ -156,7 +156,11 @@ def read_moment(text: str, zone_name: str) -> str:
         (offset,) = offsets
         if offset % timedelta(minutes=1):
             raise ValidationError(
-                gettext("So long ago, time zones had odd seconds. Choose a distance from UTC."),
+                gettext(
+                    "For a date this old, the offset of this time zone is not a whole "
+                    "number of minutes. Choose a fixed offset from the list, such as "
+                    "UTC+01:00."
+                ),
                 code="odd_offset",
             )
         return moment.isoformat()
@@ -164,15 +168,15 @@ def read_moment(text: str, zone_name: str) -> str:
     if moment.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != local:
         raise ValidationError(
             gettext(
-                "This time does not exist in this time zone: the clocks were or will be put "
-                "forward over it. Write an earlier or a later time."
+                "This time does not exist on that day in this time zone, because the clocks "
+                "are put forward. Write an earlier or a later time."
             ),
             code="does_not_exist",
         )
     raise ValidationError(
         gettext(
-            "This time exists twice on that day, because the clocks are put back. As the time "
-            "zone, choose %(first)s for the first or %(second)s for the second."
+            "This time exists twice on that day, because the clocks are put back. Choose "
+            "the time zone %(first)s for the first time or %(second)s for the second."
         )
         % {"first": _offset_name(earlier), "second": _offset_name(later)},
         code="exists_twice",

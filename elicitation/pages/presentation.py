@@ -18,55 +18,68 @@ from .forms import ElicitationForm
 State = Elicitation.State
 
 HEADINGS: dict[str, Promise] = {
-    State.PENDING: _("This question has changed"),
-    State.ANSWERED: _("Your answer was recorded"),
+    State.PENDING: _("This request has changed"),
+    State.ANSWERED: _("Your answer was stored"),
     State.DECLINED: _("You declined"),
     State.EXPIRED: _("The time to answer is over"),
-    State.WITHDRAWN: _("This question was withdrawn"),
+    State.WITHDRAWN: _("This request was withdrawn"),
 }
 
 #: The same where somebody else, or a program, closed it.
 HEADINGS_OF_OTHERS: dict[str, Promise] = {
     **HEADINGS,
-    State.ANSWERED: _("This question was answered"),
-    State.DECLINED: _("This question was declined"),
+    State.ANSWERED: _("This request was answered"),
+    State.DECLINED: _("This request was declined"),
 }
 
 #: The same where it asked to open an address.
 HEADINGS_OF_ADDRESSES: dict[str, Promise] = {
     **HEADINGS,
-    State.ANSWERED: _("You agreed to open the address"),
+    State.ANSWERED: _("You agreed to open the link"),
 }
 
 #: What a person should know of an address, by ``core.URL_WARNINGS``.
 WARNINGS: dict[str, Promise] = {
     "insecure": _("The connection is not encrypted: others can read what you enter."),
-    "loopback": _("It is on your own computer, not on the Internet."),
-    "private_address": _("It is in a private network, such as a company's, not on the Internet."),
-    "ip_address": _("Its host is a number and not a name: it does not say whose it is."),
-    "port": _("It names a port that is not the usual one."),
-    "idn": _("Its name has letters beyond a to z, and may only look like a name that you know."),
-    "mixed_scripts": _("Its name mixes letters of several scripts. Honest names rarely do."),
-    "lookalike": _("Letters of its name look like others: it can be taken for another name."),
-    "imitates": _("It looks like an address of this site, and is not."),
-    "long": _("Its name is very long. Whose it is stands at its end."),
+    "loopback": _("The link leads to your own computer, not to the Internet."),
+    "private_address": _(
+        "The link leads to a private network, such as that of a company, not to the Internet."
+    ),
+    "ip_address": _(
+        "The host of the link is a number and not a name. The number does not "
+        "show whose link it is."
+    ),
+    "port": _("The link uses an unusual port."),
+    "idn": _(
+        "The name in the link has letters beyond a to z. It may only look like a name "
+        "that you know."
+    ),
+    "mixed_scripts": _(
+        "The name in the link mixes letters of several scripts. Honest links rarely do."
+    ),
+    "lookalike": _(
+        "Some letters of the name in the link look like other letters. The name "
+        "can be mistaken for another name."
+    ),
+    "imitates": _("The link looks like a link to this site, but it is not."),
+    "long": _("The name in the link is very long. The end of the name shows whose link it is."),
 }
 
 STATE_NAMES: dict[str, Promise] = {
     State.ANSWERED: _("Answered"),
     State.DECLINED: _("Declined"),
-    State.EXPIRED: _("Time ran out"),
+    State.EXPIRED: _("Expired"),
     State.WITHDRAWN: _("Withdrawn"),
 }
 
 #: Why what was sent now was not stored, by the code of ``inbox.ElicitationClosedError``.
 NOT_STORED: dict[str, Promise] = {
-    "answered": _("The question was already answered. What you sent now was not stored."),
-    "declined": _("The question was already declined. What you sent now was not stored."),
+    "answered": _("The request was already answered. What you sent now was not stored."),
+    "declined": _("The request was already declined. What you sent now was not stored."),
     "expired": _("What you sent came too late. It was not stored."),
-    "withdrawn": _("The question was withdrawn before. What you sent now was not stored."),
+    "withdrawn": _("The request was withdrawn in the meantime. What you sent now was not stored."),
     "replaced": _(
-        "The server asked something else while this form was open. What you sent was not stored."
+        "The server changed the request while this form was open. What you sent was not stored."
     ),
 }
 

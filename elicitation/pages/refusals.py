@@ -31,8 +31,8 @@ MESSAGES: dict[str, Promise] = {
     "not_below": _("Write a smaller number: less than %(exclusive_maximum)s."),
     "not_multiple": _("Write a multiple of %(multiple_of)s."),
     "credential": _(
-        "This looks like a password, a key or a token. It was not stored and is never sent: "
-        "remove it, or decline."
+        "This looks like a password, a key or a token. It was not stored and will not be "
+        "sent. Remove it, or decline the request."
     ),
 }
 

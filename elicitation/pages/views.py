@@ -329,7 +329,7 @@ def _closed(
         "leads_on": fresh and follow_up is not None,
         "refresh": fresh and _refresh(elicitation, follow_up),
         "leave_url": back or reverse("elicitation:inbox"),
-        "leave_text": _("Back") if back else _("All questions"),
+        "leave_text": _("Back") if back else _("All requests"),
     }
     return render(request, "elicitation/closed.html", context, status=409 if code else 200)
 

@@ -31,7 +31,7 @@ register = template.Library()
 def elicitation_text(text: str) -> str:
     """Show text that a server wrote: what cannot be seen in it becomes ``U+XXXX``.
 
-    The result is a plain string, even where ``text`` claims to be safe: the template escapes it.
+    The result is a plain string, also if ``text`` is marked safe: the template escapes it.
     """
     return visible(str(text))
 
@@ -45,7 +45,7 @@ def elicitation_time(moment: datetime) -> SafeString:
 
 @register.simple_tag
 def elicitation_address(url: ElicitationURL) -> SafeString:
-    """Show a whole address as text; the part that says whose it is stands out, where it is known.
+    """Show a whole URL as text; the registrable domain stands out, if it is known.
 
     Each label stands by itself, so that letters which are written from right to left cannot
     change the order of the labels.
@@ -69,7 +69,7 @@ def _labels(name: str) -> SafeString:
 
 @register.inclusion_tag("elicitation/count.html", takes_context=True)
 def elicitation_count(context: Context) -> dict[str, Any]:
-    """Show how many questions wait for the person who is signed in, as a link to them."""
+    """Show how many open elicitations the signed-in person has, as a link to the inbox."""
     request: HttpRequest = context["request"]
     if not request.user.is_authenticated:
         return {}
@@ -78,7 +78,7 @@ def elicitation_count(context: Context) -> dict[str, Any]:
 
 @register.inclusion_tag("elicitation/part_inbox.html", takes_context=True)
 def elicitation_inbox(context: Context, scope: str | None = None) -> dict[str, Any]:
-    """List what waits for the person who is signed in: all of it, or that of one scope."""
+    """List the open elicitations of the signed-in person: all, or those of one scope."""
     request: HttpRequest = context["request"]
     if not request.user.is_authenticated:
         return {}
@@ -96,11 +96,11 @@ def elicitation_inbox(context: Context, scope: str | None = None) -> dict[str, A
 
 @register.inclusion_tag("elicitation/part_form.html", takes_context=True)
 def elicitation_form(context: Context, elicitation: Elicitation, level: int = 2) -> dict[str, Any]:
-    """Show a question's form, which comes back to the page that it stands on.
+    """Show the form of an elicitation. After sending, it leads back to the page it stands on.
 
-    An address that a server wants to have opened is agreed to on the question's own page.
-    Nothing is shown to anybody but the question's respondent. Where what was typed does not
-    fit, the question's own page says so, and comes back from there.
+    People agree to a URL on the elicitation's own page. The tag shows nothing to people who may
+    not answer. If an answer does not fit, the elicitation's own page says so, and leads back
+    from there.
     """
     request: HttpRequest = context["request"]
     if not request.user.is_authenticated:

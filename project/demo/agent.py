@@ -92,7 +92,7 @@ async def _call(
     for _ in range(BUSY_TRIES):
         try:
             if parked_call_id is not None:
-                result = await resume(session, parked_call_id, server="shop")
+                result = await resume(session, parked_call_id, server=settings.DEMO_SERVER)
             else:
                 result = await call_tool(
                     session,

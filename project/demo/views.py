@@ -18,7 +18,7 @@ RECENT_RUNS = 10
 #: What the agent says in the chat when a run has ended.
 ENDED = {
     DemoRun.State.FINISHED: "The call has finished. The tool's result:",
-    DemoRun.State.REFUSED: "The question was refused, and you were not asked. The reason:",
+    DemoRun.State.REFUSED: "The request was refused, and you were not asked. The reason:",
     DemoRun.State.FAILED: "The call has failed.",
 }
 

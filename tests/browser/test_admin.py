@@ -46,7 +46,7 @@ def test_every_page_is_clean_under_a_strict_policy(tab: Page, user: User) -> Non
     tab.locator(f"input[name=_selected_action][value='{waits.pk}']").check()
     tab.locator("select[name=action]").select_option("withdraw_selected")
     tab.get_by_role("button", name="Go").click()
-    tab.get_by_text("1 question was closed.").wait_for()
+    tab.get_by_text("1 request was closed.").wait_for()
     tab.wait_for_load_state("networkidle")
     tab.unroute_all(behavior="wait")
     assert Elicitation.objects.get(pk=waits.pk).state == "withdrawn"

@@ -274,7 +274,7 @@ def test_line_14_every_kind_is_answered_with_and_without_javascript(
     expect(tab.get_by_label("Time zone")).to_have_value("Asia/Kathmandu")
     fill_in(tab)
     submit(tab)
-    expect(tab.get_by_role("heading", level=1)).to_have_text("Your answer was recorded")
+    expect(tab.get_by_role("heading", level=1)).to_have_text("Your answer was stored")
     assert sent(elicitation) == CONTENT
 
 
@@ -328,7 +328,7 @@ def test_line_14_the_whole_flow_with_the_keyboard_alone(
     press("Tab", "Tab", "Space")
     expect(tab.get_by_role("checkbox", name="y")).to_be_checked()
     press("Tab", "Enter")
-    expect(tab.get_by_role("heading", level=1)).to_have_text("Your answer was recorded")
+    expect(tab.get_by_role("heading", level=1)).to_have_text("Your answer was stored")
     assert sent(elicitation) == {"plan": "pro", "seats": 4, "tags": ["y"]}
 
 
@@ -393,7 +393,7 @@ def test_the_next_question_comes_by_itself(
     tab.get_by_role("radio", name="Pro").check()
     tab.get_by_label("Seats").fill("3")
     submit(tab)
-    expect(tab.get_by_role("heading", level=1)).to_have_text("Your answer was recorded")
+    expect(tab.get_by_role("heading", level=1)).to_have_text("Your answer was stored")
     second = ask(
         user,
         schema("ok", ok={"type": "boolean", "title": "Buy 3 seats of Pro?"}),
@@ -401,14 +401,14 @@ def test_the_next_question_comes_by_itself(
         parked_call_id=first.parked_call_id,
     )
     tab.wait_for_url(f"**{second.get_absolute_url()}")
-    expect(tab.get_by_text("This is the next question of the same tool call.")).to_be_visible()
+    expect(tab.get_by_text("This is the next request of the same tool call.")).to_be_visible()
     tab.get_by_role("radio", name="Yes").check()
     submit(tab)
-    expect(tab.get_by_role("heading", level=1)).to_have_text("Your answer was recorded")
+    expect(tab.get_by_role("heading", level=1)).to_have_text("Your answer was stored")
     Elicitation.objects.filter(pk=second.pk).update(
         delivered_at=timezone.now(), delivery="delivered"
     )
-    expect(tab.get_by_text("shop received it.")).to_be_visible()
+    expect(tab.get_by_text("shop received the answer.")).to_be_visible()
 
 
 # --- The count -------------------------------------------------------------------------------
@@ -487,7 +487,7 @@ def test_line_16_two_tabs(open_context: OpenContext, user: User) -> None:
         tab.get_by_label("Seats").fill(str(number + 1))
     for tab in tabs:
         submit(tab)
-    expect(tabs[0].get_by_role("heading", level=1)).to_have_text("Your answer was recorded")
+    expect(tabs[0].get_by_role("heading", level=1)).to_have_text("Your answer was stored")
     expect(tabs[1].get_by_text("was already answered")).to_be_visible()
     assert sent(elicitation) == {"plan": "pro", "seats": 1}
 

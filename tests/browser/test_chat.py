@@ -92,7 +92,7 @@ def test_declining_and_what_was_closed_elsewhere(tab: Page, user: User) -> None:
     question = tab.locator("li").filter(has_text="Second?")
     expect(question.locator("form")).to_have_count(1)
     inbox.withdraw(second.pk)
-    expect(tab.get_by_text("The question was withdrawn.")).to_be_visible()
+    expect(tab.get_by_text("The request was withdrawn.")).to_be_visible()
     expect(question.locator("form")).to_have_count(0)
 
 
@@ -103,7 +103,7 @@ def test_an_address_is_looked_at_on_its_own_page(tab: Page, user: User) -> None:
     bubble = tab.locator("li").filter(has_text="Sign in.")
     expect(bubble).to_contain_text("login.example.com")
     assert "t0p" not in tab.content()
-    link = bubble.get_by_role("link", name="Look at the address")
+    link = bubble.get_by_role("link", name="Look at the link")
     assert link.get_attribute("href") == question.get_absolute_url()
     bubble.get_by_role("button", name="Decline").click()
     expect(tab.get_by_text("You declined.")).to_be_visible()

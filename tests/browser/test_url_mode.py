@@ -58,7 +58,7 @@ def test_an_address_is_opened_by_the_person_alone(
     tab.goto(question.get_absolute_url())
     expect(tab.locator(".elicitation-address")).to_have_text(ADDRESS)
     press(tab, "Agree")
-    expect(tab.get_by_text("Come back and press Continue")).to_be_visible()
+    expect(tab.get_by_text("come back and press Continue")).to_be_visible()
     assert StoredFormAnswer.objects.get().action == "accept"
     assert elsewhere == []
     with context.expect_page() as opened:

@@ -79,7 +79,7 @@ def test_every_check_is_in_the_table() -> None:
     source = (BASE_DIR / "elicitation" / "checks.py").read_text()
     written = set(re.findall(r"^\| `elicitation\.([EW]\d+)` \|", page, re.M))
     made = set(re.findall(r'id="elicitation\.([EW]\d+)"', source))
-    made |= {f"W{number}" for number in re.findall(r"posture\(\s+(\d+),", source)}
+    made |= {f"W{number}" for number in re.findall(r"insecure\(\s+(\d+),", source)}
     assert checks.__doc__
     assert written == made
 

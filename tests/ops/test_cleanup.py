@@ -42,8 +42,8 @@ def line(
     expired: int = 0, answers: int = 0, calls: int = 0, addresses: int = 0, old: int = 0
 ) -> str:
     return (
-        f"expired questions {expired}, deleted answers {answers}, closed calls {calls}, "
-        f"forgotten addresses {addresses}, deleted old questions {old}\n"
+        f"expired elicitations {expired}, deleted answers {answers}, closed calls {calls}, "
+        f"removed URLs {addresses}, deleted old elicitations {old}\n"
     )
 
 

@@ -67,7 +67,7 @@ def test_lists_what_the_server_offers(signed_in):
     content = signed_in.get("/").content.decode()
     for tool in ("buy", "ship", "delete_project", "connect", "connect_by_form"):
         assert f'name="tool" value="{tool}"' in content
-    assert "Asks for a confirmation, without any field, before it deletes." in content
+    assert "Asks for a confirmation, without any question, before it deletes." in content
 
 
 def test_says_that_the_server_is_down(client, user, settings):
@@ -176,7 +176,7 @@ def test_connect_by_form_is_refused_and_the_page_says_why(signed_in):
     assert run.state == DemoRun.State.REFUSED
     assert not Elicitation.objects.exists()
     content = page(signed_in, run)
-    assert "The question was refused." in content
+    assert "The request was refused." in content
     assert "api_key" in content
 
 

@@ -111,7 +111,7 @@ async def test_buy_buys_nothing_that_was_not_confirmed(mcp_url):
 
         call = await ToolCall(session, "buy").send()
         await call.decline()
-        assert call.text == "Nothing was bought: the question about the plan was declined."
+        assert call.text == "Nothing was bought: the request about the plan was declined."
 
 
 async def test_ship_says_what_it_got(mcp_url):
@@ -138,7 +138,7 @@ async def test_ship_says_what_it_got(mcp_url):
 
         call = await ToolCall(session, "ship").send()
         await call.decline()
-        assert call.text == "The parcel stays here: the question was declined."
+        assert call.text == "The parcel stays here: the request was declined."
 
 
 async def test_delete_project_asks_for_a_confirmation_without_fields(mcp_url):

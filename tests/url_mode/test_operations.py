@@ -54,7 +54,7 @@ def test_an_operator_edits_the_domains(admin: Client) -> None:
     policy = ServerPolicy.objects.create(server="shop")
     where = reverse("admin:elicitation_serverpolicy_change", args=[policy.pk])
     sent = {"policy": "url", "allowed_domains": "https://example.com"}
-    assert "Write one host a line" in admin.post(where, sent).content.decode()
+    assert "Write one host per line" in admin.post(where, sent).content.decode()
     sent["allowed_domains"] = "example.com\r\n*.example.com"
     assert admin.post(where, sent).status_code == 302
     policy.refresh_from_db()
@@ -84,7 +84,7 @@ def test_cleaning_up_forgets_addresses_that_nobody_can_open(user: User) -> None:
     for dry_run in (True, False):
         out = StringIO()
         call_command("elicitation_cleanup", stdout=out, dry_run=dry_run)
-        assert "forgotten addresses 1," in out.getvalue()
+        assert "removed URLs 1," in out.getvalue()
     kept = {row.pk for row in Elicitation.objects.with_address()}
     assert kept == {fresh.pk, waiting.pk}
     lapsed.refresh_from_db()

@@ -75,7 +75,7 @@ def test_the_page_shows_who_asks_and_the_whole_address_as_text(ada: Client, user
     assert "<strong>example.com</strong>" in response.content.decode()
     assert "Sign in." in shown.text
     assert "An external server asks this. This site does not." in shown.text
-    assert "It names a port that is not the usual one." in shown.text
+    assert "The link uses an unusual port." in shown.text
     assert links(response) == []
     assert "Referrer-Policy" in response.headers
 
@@ -103,7 +103,7 @@ def test_the_link_comes_after_the_consent_and_leads_to_the_host_that_was_shown(
     link = page(response).one("a", target="_blank")
     assert link.attrs["rel"] == "noopener noreferrer"
     assert link.attrs["referrerpolicy"] == "no-referrer"
-    assert "Come back and press Continue when you have finished." in page(response).text
+    assert "When you have finished there, come back and press Continue." in page(response).text
     assert "refresh" not in response.content.decode()
     assert StoredFormAnswer.objects.get().action == "accept"
 
@@ -196,7 +196,7 @@ def test_continue_wakes_the_call_and_the_page_looks_for_news(ada: Client, user: 
     ParkedCall.objects.all().delete()
     Elicitation.objects.update(delivered_at=timezone.now(), delivery="delivered")
     response = ada.get(question.get_absolute_url())
-    assert "waits for nothing more" in page(response).text
+    assert "You have nothing more to do here" in page(response).text
     assert "data-elicitation-refresh" not in response.content.decode()
     assert not page(response).all("button")
     # A server that was content with the consent: the person still has to get there.
@@ -210,7 +210,7 @@ def test_the_next_question_of_the_call_is_led_to(ada: Client, user: User) -> Non
     following = ask(user, schema(), parked_call_id=question.parked_call_id, round=2)
     response = ada.get(question.get_absolute_url())
     assert following.get_absolute_url() in response.content.decode()
-    assert "asks one more thing" in page(response).text
+    assert "has another request" in page(response).text
 
 
 def test_declining_afterwards_takes_the_consent_back(ada: Client, user: User) -> None:
@@ -228,7 +228,7 @@ def test_the_link_is_gone_when_the_consent_has_expired(ada: Client, user: User) 
     agree(ada, question)
     Elicitation.objects.update(closed_at=timezone.now() - timedelta(minutes=31))
     response = ada.get(question.get_absolute_url())
-    assert "The time to open the address is over." in page(response).text
+    assert "The time to open the link is over." in page(response).text
     assert SECRET not in response.content.decode()
     # Whoever took longer than that over it can still say that they have finished.
     assert page(response).all("button")[0].text == "Continue"
@@ -237,7 +237,7 @@ def test_the_link_is_gone_when_the_consent_has_expired(ada: Client, user: User) 
     assert question.continued_at is not None
     ParkedCall.objects.all().delete()
     response = ada.get(question.get_absolute_url())
-    assert "You agreed to open the address" in page(response).text
+    assert "You agreed to open the link" in page(response).text
     assert SECRET not in response.content.decode()
     assert not page(response).all("button")
 
@@ -271,7 +271,7 @@ def test_an_operator_who_changes_the_policy_takes_consent_and_link_away(
         refused := agree(ada, second),
     ):
         assert SECRET not in response.content.decode()
-        assert "does not let the server ask for it any more" in page(response).text
+        assert "no longer lets the server ask for it" in page(response).text
     assert refused.status_code == 409
     second.refresh_from_db()
     assert second.is_open()
@@ -285,16 +285,20 @@ def test_an_operator_who_changes_the_policy_takes_consent_and_link_away(
     [
         ("https://bücher.de/", "letters beyond a to z", "<strong><bdi>bücher</bdi>.<bdi>de</bdi>"),
         ("https://xn--bcher-kva.de/", "xn--bcher-kva.de", "<bdi>bücher</bdi>"),
-        ("https://аррӏе.com/", "Letters of its name look like others", "xn--"),
+        (
+            "https://аррӏе.com/",
+            "Some letters of the name in the link look like other letters",
+            "xn--",
+        ),
         ("https://аmazon.com/", "mixes letters of several scripts", "xn--"),
         ("https://testserver.evil.example/", "", "https://testserver.evil.example/"),
-        ("https://10.0.0.7/", "in a private network", "https://10.0.0.7/"),
-        ("https://10.0.0.7/", "Its host is a number", "https://10.0.0.7/"),
-        ("https://[::1]/", "on your own computer", "https://[::1]/"),
+        ("https://10.0.0.7/", "to a private network", "https://10.0.0.7/"),
+        ("https://10.0.0.7/", "The host of the link is a number", "https://10.0.0.7/"),
+        ("https://[::1]/", "to your own computer", "https://[::1]/"),
         ("http://localhost/", "not encrypted", "http://localhost/"),
-        ("https://intranet/", "in a private network", "https://intranet/"),
+        ("https://intranet/", "to a private network", "https://intranet/"),
         ("https://evil.unheard-of/x", "", "https://evil.unheard-of/x"),
-        (f"https://{'a' * 63}.com/", "Its name is very long", "<strong>"),
+        (f"https://{'a' * 63}.com/", "The name in the link is very long", "<strong>"),
     ],
 )
 def test_what_a_person_should_know_of_an_address_is_said(
@@ -314,10 +318,10 @@ def test_an_address_that_imitates_this_site_is_named_as_such(
     client.force_login(user)
     question = ask_to_open(user, "https://shop.example.org.evil.net/")
     response = client.get(question.get_absolute_url())
-    assert "It looks like an address of this site, and is not." in page(response).text
+    assert "The link looks like a link to this site, but it is not." in page(response).text
     agree(client, question)
     response = client.get(question.get_absolute_url())
-    assert "It looks like an address of this site, and is not." in page(response).text
+    assert "The link looks like a link to this site, but it is not." in page(response).text
 
 
 def test_markup_in_an_address_stays_text(ada: Client, user: User) -> None:
@@ -349,7 +353,7 @@ def test_the_inbox_names_the_host_as_text(ada: Client, user: User) -> None:
     question = ask_to_open(user, ADDRESS, parked=True)
     for _ in range(2):
         response = ada.get(reverse("elicitation:inbox"))
-        assert "It asks to open an address at login.example.com" in page(response).text
+        assert "The link to open leads to login.example.com" in page(response).text
         assert links(response) == []
         assert SECRET not in response.content.decode()
         agree(ada, question)
@@ -453,7 +457,7 @@ def test_queries_do_not_grow(
 )
 def test_a_domain_that_is_none_is_refused_when_it_is_saved(line: str) -> None:
     policy = ServerPolicy(server="shop", allowed_domains=f"example.org\n{line}")
-    with pytest.raises(ValidationError, match="Write one host a line"):
+    with pytest.raises(ValidationError, match="Write one host per line"):
         policy.full_clean(exclude=["id"])
     # Saved all the same, it allows nothing.
     policy.allowed_domains = line

@@ -1,4 +1,4 @@
-"""The questions that wait, in a terminal: list them, answer one, or decline it."""
+"""The inbox in a terminal: list open elicitations, answer or decline one."""
 
 from __future__ import annotations
 
@@ -41,31 +41,31 @@ Via = Elicitation.Via
 
 #: How many lines of a message the list shows.
 LISTED_LINES = 3
-#: What leaves a question blank that the server suggests an answer to.
+#: Typed to give no answer to a question for which the server suggests one.
 BLANK = "-"
 
 
 class Command(BaseCommand):
-    """List the questions that wait for a person, and answer or decline one as that person."""
+    """List the open elicitations of a person, and answer or decline one as that person."""
 
     help = (
-        "List the questions that wait for a person. `elicitation answer ID` shows one as its "
-        "page does, asks for the answers and records them as that person's; the audit says that "
-        "it was this command. Who may answer is decided by ELICITATION_ACCESS, as on the pages."
+        "List the open requests of a person. `elicitation answer ID` shows a request as its page "
+        "does, asks its questions and sends the answers as this person. The audit says that it "
+        "was this command. ELICITATION_ACCESS decides who may answer, as on the pages."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Add the command's options."""
         user = {
             "metavar": "NAME",
-            "help": "the user name of the person; needed where questions wait for several people",
+            "help": "the user name of the person; needed if several people have open requests",
         }
         parser.add_argument("--user", default=None, **user)  # type: ignore[arg-type]
         actions = parser.add_subparsers(dest="action", metavar="ACTION")
-        listing = actions.add_parser("list", help="list what waits (the default)")
-        answer = actions.add_parser("answer", help="answer a question, or decline it")
+        listing = actions.add_parser("list", help="list the open requests (the default)")
+        answer = actions.add_parser("answer", help="answer a request, or decline it")
         for one in (listing, answer):
-            # Its default must not undo what stands before the action.
+            # The default must not replace a --user before the action.
             one.add_argument("--user", default=SUPPRESS, **user)  # type: ignore[arg-type]
         answer.add_argument(
             "id",
@@ -85,7 +85,7 @@ class Command(BaseCommand):
             self._list(user)
             return
         if user is None:
-            raise CommandError(gettext("Nothing waits for anybody."))
+            raise CommandError(gettext("There are no open requests."))
         elicitation = _found(user, options["id"])
         if not elicitation.is_open():
             raise CommandError(_of(HEADINGS_OF_OTHERS, elicitation.current_state()))
@@ -94,30 +94,32 @@ class Command(BaseCommand):
         except (Ended, KeyboardInterrupt) as error:
             self.terminal.say()
             raise CommandError(
-                gettext("Nothing was sent. The question still waits."),
+                gettext("Nothing was sent. The request stays open."),
                 returncode=130 if isinstance(error, KeyboardInterrupt) else 1,
             ) from None
         except inbox.ElicitationClosedError as closed:
             raise CommandError(_of(NOT_STORED, closed.code)) from None
         except Elicitation.DoesNotExist:
-            raise CommandError(gettext("The question is gone. Nothing was stored.")) from None
+            raise CommandError(
+                gettext("The request no longer exists. Nothing was stored.")
+            ) from None
 
     # --- The list ----------------------------------------------------------------------------
 
     def _list(self, user: AbstractBaseUser | None) -> None:
         if user is None:
-            self.terminal.say(gettext("Nothing waits for anybody."))
+            self.terminal.say(gettext("There are no open requests."))
             return
         waiting = list(inbox.waiting(user))
         name = user.get_username()
         if not waiting:
-            self.terminal.say(gettext("Nothing waits for %(user)s.") % {"user": name})
+            self.terminal.say(gettext("No open requests for %(user)s.") % {"user": name})
             return
         count = len(waiting)
         self.terminal.say(
             ngettext(
-                "%(count)s question waits for %(user)s.",
-                "%(count)s questions wait for %(user)s.",
+                "%(count)s open request for %(user)s.",
+                "%(count)s open requests for %(user)s.",
                 count,
             )
             % {"count": count, "user": name}
@@ -133,12 +135,12 @@ class Command(BaseCommand):
             if elicitation.message.strip():
                 self.terminal.quote(elicitation.message, " " * 10, most=LISTED_LINES)
 
-    # --- One question ------------------------------------------------------------------------
+    # --- One request -------------------------------------------------------------------------
 
     def _show(
         self, elicitation: Elicitation, user: AbstractBaseUser, *, decline: bool, yes: bool
     ) -> None:
-        """Show a question and do with it what the person wants."""
+        """Show an elicitation, and answer, decline or leave it."""
         policy = ServerPolicy.objects.for_server(elicitation.server)
         self._frame(elicitation, policy, user)
         inbox.shown(elicitation)
@@ -156,8 +158,8 @@ class Command(BaseCommand):
         if context["speaks_of_secrets"]:
             self.terminal.say(
                 gettext(
-                    "This question speaks of a password, a key, a token or a code. Decline if the "
-                    "server wants one: no honest server asks for it in a form."
+                    "This request mentions a password, a key, a token or a code. Decline if "
+                    "the server wants one: no honest server asks for it in a form."
                 )
             )
         self._answer(elicitation, user, form, yes=yes)
@@ -166,7 +168,7 @@ class Command(BaseCommand):
     def _answer(
         self, elicitation: Elicitation, user: AbstractBaseUser, form: ElicitationForm, *, yes: bool
     ) -> None:
-        """Ask all questions, and send the answers once they fit and the person says so."""
+        """Ask all questions. Send the answers when they fit and the person agrees."""
         asked = form.questions
         data: dict[str, Any] = {"fingerprint": elicitation.fingerprint}
         bound = self._ask(elicitation, asked, data)
@@ -208,7 +210,7 @@ class Command(BaseCommand):
     def _consent(
         self, elicitation: Elicitation, policy: ServerPolicy, user: AbstractBaseUser
     ) -> None:
-        """Ask whether the person agrees to open an address, and show it for that.
+        """Show a URL, and ask whether the person agrees to open it.
 
         Nobody agrees by ``--yes``: it was typed before the address was seen.
         """
@@ -217,24 +219,21 @@ class Command(BaseCommand):
             url = policy.parse_url(elicitation.url, site_host=site_host)
         except ElicitationRefusal:
             raise CommandError(
-                gettext(
-                    "The address is not shown: this site does not let the server ask for it any "
-                    "more."
-                )
+                gettext("The link is not shown: this site no longer lets the server ask for it.")
             ) from None
-        terminal.say(gettext("This is the whole address"))
+        terminal.say(gettext("This is the whole link"))
         terminal.quote(url.text)
         if url.registrable_domain:
-            owner = gettext("Whose address it is: %(domain)s")
+            owner = gettext("The link belongs to: %(domain)s")
             terminal.say(owner % {"domain": url.registrable_domain})
         if "idn" in url.warnings:
-            terminal.say(f"{gettext('The same name in plain letters:')} {url.host}")
+            terminal.say(f"{gettext('The same name in technical notation:')} {url.host}")
         for code in url.warnings:
             terminal.listed(str(WARNINGS[code]), "! ")
         terminal.say(
             gettext(
-                "This site has not opened it and does not know what is there. Go on only if you "
-                "know whose it is."
+                "This site has not opened the link and does not know what is there. Go on "
+                "only if you know whose link it is."
             )
         )
         choice = self._choose(gettext("Agree"), gettext("Decline"), gettext("Leave it for now"))
@@ -244,7 +243,8 @@ class Command(BaseCommand):
             )
             terminal.say(_of(HEADINGS_OF_ADDRESSES, Elicitation.State.ANSWERED))
             terminal.say()
-            # On one line, so that it can be copied; it is ASCII and has nothing that is obeyed.
+            # On one line, so that people can copy it. It is printable ASCII, so the terminal
+            # obeys nothing in it.
             self.stdout.write(url.href)
             terminal.say()
             if not elicitation.in_call:
@@ -255,8 +255,8 @@ class Command(BaseCommand):
             self._leave()
 
     def _wait(self, elicitation: Elicitation, user: AbstractBaseUser) -> None:
-        """Wait until the person has done there what the server wants."""
-        self.terminal.say(gettext("Come back and press Continue when you have finished."))
+        """Wait until the person has finished at the URL."""
+        self.terminal.say(gettext("When you have finished there, come back and press Continue."))
         with suppress(Ended, KeyboardInterrupt):
             choice = self._choose(gettext("Continue"), gettext("Decline"), gettext("Later"))
             if choice == 1:
@@ -269,28 +269,43 @@ class Command(BaseCommand):
         self.terminal.say(_of(HEADINGS, Elicitation.State.DECLINED))
 
     def _leave(self) -> None:
-        self.terminal.say(gettext("Nothing was sent. The question still waits."))
+        self.terminal.say(gettext("Nothing was sent. The request stays open."))
 
     def _frame(
         self, elicitation: Elicitation, policy: ServerPolicy, user: AbstractBaseUser
     ) -> None:
-        """Say who asks, and quote what the server writes."""
+        """Say which server asks, and quote what it writes."""
         terminal = self.terminal
         names = {"server": shown_name(policy), "user": user.get_username()}
         terminal.say(gettext("%(server)s asks %(user)s") % names)
         terminal.say()
         if elicitation.round > 1:
-            terminal.say(gettext("This is the next question of the same tool call."))
+            terminal.say(gettext("This is the next request of the same tool call."))
         terminal.say(gettext("An external server asks this. This site does not."))
-        terminal.say(gettext("Whatever stands behind a bar was written by the server."))
-        terminal.say(
-            gettext(
-                "Your answer goes to %(server)s. The AI agent that uses it for you may see it, "
-                "too."
+        terminal.say(gettext("Lines that begin with a bar were written by the server."))
+        if elicitation.is_url:
+            terminal.say(
+                gettext(
+                    "%(server)s wants you to open a link. The server learns only whether you "
+                    "agree."
+                )
+                % names
             )
-            % names
-        )
-        terminal.say(gettext("Never enter passwords, keys or card numbers here."))
+            terminal.say(
+                gettext(
+                    "What you enter there goes to the operator of that page. Neither this site "
+                    "nor the AI agent sees it."
+                )
+            )
+        else:
+            terminal.say(
+                gettext(
+                    "Your answer goes to %(server)s. The AI agent that uses this server for you "
+                    "may see the answer, too."
+                )
+                % names
+            )
+            terminal.say(gettext("Never enter passwords, keys or card numbers here."))
         if mixes_scripts(names["server"]):
             terminal.say(
                 gettext(
@@ -306,8 +321,8 @@ class Command(BaseCommand):
         if elicitation.in_call:
             terminal.say(
                 gettext(
-                    "The server waits for your answer until then. Afterwards it can no longer be "
-                    "sent."
+                    "The server waits for your answer until then. After that, your answer "
+                    "can no longer be sent."
                 )
             )
         if elicitation.message.strip():
@@ -327,7 +342,7 @@ class Command(BaseCommand):
             self._introduce(question)
             while True:
                 data.update(self._typed(question))
-                # The form reads and judges, as it does on the page.
+                # The form reads and checks the answer, as on the page.
                 bound = form_class()(elicitation.form_elicitation, data)
                 errors = bound[question.name].errors
                 if not errors:
@@ -354,7 +369,7 @@ class Command(BaseCommand):
         if question.is_optional:
             self.terminal.say(gettext("(optional)"))
             if question.form.initial.get(question.name) is None:
-                self.terminal.say(gettext("Press Enter to leave it blank."))
+                self.terminal.say(gettext("Press Enter for no answer."))
 
     def _typed(self, question: Question) -> dict[str, Any]:
         """Return what a browser would send of one question."""
@@ -380,7 +395,7 @@ class Command(BaseCommand):
 
     def _offer_blank(self, question: Question) -> None:
         if question.is_optional:
-            self.terminal.say(gettext("Type %(blank)s to leave it blank.") % {"blank": BLANK})
+            self.terminal.say(gettext("Type %(blank)s for no answer.") % {"blank": BLANK})
 
     def _lines(self) -> str:
         lines = []
@@ -401,7 +416,9 @@ class Command(BaseCommand):
                     f"{label}\n({description})" if description else label, f"{number:>3}. "
                 )
         if several:
-            self.terminal.say(gettext("Type the numbers of your choices, with blanks between."))
+            self.terminal.say(
+                gettext("Type the numbers of your choices, with spaces between them.")
+            )
         else:
             self.terminal.say(gettext("Type the number of your choice."))
         nothing: Any = [] if several else ""
@@ -416,7 +433,7 @@ class Command(BaseCommand):
         text = plain_digits(self.terminal.read()).replace(",", " ").strip()
         if not text or (text == BLANK and suggested is not None):
             return _or(suggested, text, blank=nothing, optional=question.is_optional)
-        # What is no number of the list is left to the form to refuse.
+        # The form refuses what is not a number of the list.
         found = [_numbered(values, word) for word in text.split()]
         return found if several else (found[0] if len(found) == 1 else text)
 
@@ -438,7 +455,7 @@ class Command(BaseCommand):
 
     @sensitive_variables()
     def _review(self, bound: ElicitationForm) -> None:
-        """Show once more what is about to be sent."""
+        """Show the answers once more before they are sent."""
         self.terminal.say()
         for question in bound.questions:
             answer = bound.cleaned_data[question.name]
@@ -467,7 +484,7 @@ class Command(BaseCommand):
 
 
 def _person(name: str | None) -> AbstractBaseUser | None:
-    """Return as whom the command acts; ``None`` where nothing waits for anybody."""
+    """Return the person for whom the command acts; ``None`` if there is no open request."""
     model = get_user_model()
     if name is None:
         waiting = Elicitation.objects.using(write_alias()).open().exclude(respondent=None)
@@ -476,24 +493,24 @@ def _person(name: str | None) -> AbstractBaseUser | None:
             return None
         if len(asked) > 1:
             raise CommandError(
-                gettext("Questions wait for several people. Say with --user whose you mean.")
+                gettext("Several people have open requests. Choose one person with --user.")
             )
         wanted: dict[str, Any] = {"pk": asked[0]}
     else:
         wanted = {model.USERNAME_FIELD: name}
     user: AbstractBaseUser | None = model._default_manager.filter(**wanted).first()
     if user is None:
-        raise CommandError(gettext("There is no user of that name."))
+        raise CommandError(gettext("There is no user with this name."))
     if not user.is_active:
-        raise CommandError(gettext("That user's account is not active."))
+        raise CommandError(gettext("The account of this user is not active."))
     return user
 
 
 def _found(user: AbstractBaseUser, text: str) -> Elicitation:
-    """Return the question with this id, or the one that waits and whose id begins so.
+    """Return the elicitation with this id, or the open one whose id begins with ``text``.
 
     Raises:
-        CommandError: There is none that this person may see, or there are several.
+        CommandError: This person may see no such elicitation, or there are several.
     """
     digits = text.replace("-", "").lower()
     try:
@@ -503,12 +520,14 @@ def _found(user: AbstractBaseUser, text: str) -> Elicitation:
     except Elicitation.DoesNotExist:
         found = []
     if len(found) > 1:
-        raise CommandError(gettext("The ids of several questions begin so. Type more of it."))
+        raise CommandError(
+            gettext("The ids of several requests begin with this text. Type more characters.")
+        )
     if not found:
         raise CommandError(
             gettext(
-                "No question of that id waits for %(user)s. `manage.py elicitation` lists those "
-                "that do."
+                "There is no open request with this id for %(user)s. `manage.py "
+                "elicitation` lists the open requests."
             )
             % {"user": user.get_username()}
         )
@@ -516,14 +535,14 @@ def _found(user: AbstractBaseUser, text: str) -> Elicitation:
 
 
 def _numbered(values: Sequence[str], word: str) -> str:
-    """Return the value of an option by its number; what is none stays as it is typed."""
+    """Return the value of an option by its number; ``?`` if there is no such number."""
     if word.isascii() and word.isdecimal() and len(word) <= 3 and 0 < int(word) <= len(values):
         return values[int(word) - 1]
     return "?"
 
 
 def _or(suggested: Any, text: str, *, blank: Any, optional: bool) -> Any:
-    """Return what was typed, or what the server suggests where nothing was."""
+    """Return what was typed, or, if nothing was typed, what the server suggests."""
     if suggested is None:
         return text or blank
     if not text:

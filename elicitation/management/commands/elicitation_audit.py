@@ -18,20 +18,23 @@ from elicitation.inbox import audit
 
 
 class Command(BaseCommand):
-    """Write what was asked, of whom and what became of it, one record a line."""
+    """Write what was asked, of whom and how it ended, one record per line."""
 
     help = (
-        "Write what was asked, of whom, by which server and tool, and what became of it: one "
-        "record a line, the oldest first, without answers."
+        "Write what was asked, of whom, by which server and tool, and how it ended: one record "
+        "per line, the oldest first, without answers."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Add the command's options."""
-        moment = "an ISO date or time; without a zone, in the site's"
+        moment = "an ISO date, or date and time; without a zone, in the time zone of the site"
         parser.add_argument("--since", required=True, help=f"asked at or after: {moment}")
         parser.add_argument("--until", help=f"asked before: {moment}")
         parser.add_argument(
-            "--format", choices=("jsonl", "csv"), default="jsonl", help="(default: jsonl)"
+            "--format",
+            choices=("jsonl", "csv"),
+            default="jsonl",
+            help="one JSON object per line, or CSV (default: jsonl)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -63,5 +66,7 @@ def _moment(text: str) -> datetime:
     except ValueError:
         moment = None
     if moment is None:
-        raise CommandError(f"'{text}' is neither a date nor a time, such as 2026-12-31.")
+        raise CommandError(
+            "--since and --until take an ISO date, or date and time, such as 2026-12-31."
+        )
     return timezone.make_aware(moment) if timezone.is_naive(moment) else moment

@@ -22,23 +22,23 @@ class Command(BaseCommand):
     """Expire, delete and close what is due, in small batches."""
 
     help = (
-        "Close questions whose time is up (and announce it), delete answers whose time is up, "
-        "close calls that nobody goes on with (ELICITATION_ABANDON_AFTER), forget addresses that "
-        "nobody can open any more, and delete closed questions after ELICITATION_RETENTION_DAYS. "
-        "Works in small batches and can run beside everything else, itself included. Run it "
-        "every few minutes."
+        "Close elicitations whose deadline has passed and send the signal. Delete expired "
+        "answers. Close calls that no host has resumed for ELICITATION_ABANDON_AFTER. Remove "
+        "URLs that nobody can open any more. Delete closed elicitations after "
+        "ELICITATION_RETENTION_DAYS. Works in small batches. Several copies can run at the same "
+        "time. Run it every few minutes."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Add the command's options."""
         parser.add_argument(
-            "--dry-run", action="store_true", help="only say how much there is to do"
+            "--dry-run", action="store_true", help="only print how much there is to do"
         )
         parser.add_argument(
             "--batch-size",
             type=int,
             default=100,
-            help="rows that one transaction deletes at most (default: 100)",
+            help="how many rows one transaction deletes at most (default: 100)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -68,17 +68,17 @@ class Command(BaseCommand):
             deleted = 0 if old is None else _all(lambda: inbox.delete_old(old, limit=size))
         prefix = "elicitation_cleanup (dry run)" if options["dry_run"] else "elicitation_cleanup"
         self.stdout.write(
-            f"{prefix}: expired questions {expired}, deleted answers {answers}, "
-            f"closed calls {calls}, forgotten addresses {forgotten}, "
-            f"deleted old questions {deleted}"
+            f"{prefix}: expired elicitations {expired}, deleted answers {answers}, "
+            f"closed calls {calls}, removed URLs {forgotten}, "
+            f"deleted old elicitations {deleted}"
         )
 
 
 def _all(batch: Callable[[], int]) -> int:
     """Run batches until one finds nothing more.
 
-    Rests as long as each has taken: nobody waits for the cleaning up, and the people whose
-    pages run beside it should not notice.
+    Pauses after each batch for as long as the batch took, so that people who use the pages do
+    not notice it.
     """
     total = 0
     begin = time.monotonic()

@@ -1,4 +1,4 @@
-"""Tell hosts again about calls that nobody went on with."""
+"""Send the signal again for calls that no host has resumed."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ logger = logging.getLogger("elicitation")
 
 
 class Command(BaseCommand):
-    """Send ``elicitation_closed`` again for what was closed and not picked up."""
+    """Send ``elicitation_closed`` again for elicitations whose calls were not resumed."""
 
     help = (
-        "Send the signal elicitation_closed again for questions that were closed and that no "
-        "host went on with. Safe in several copies. With --loop it runs until it is stopped "
-        "(SIGTERM or Ctrl-C), which is how to run it as a service."
+        "Send the signal elicitation_closed again for closed elicitations whose calls no host "
+        "has resumed. Several copies can run at the same time. With --loop it runs until it is "
+        "stopped (SIGTERM or Ctrl-C). Use --loop to run it as a service."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Add the command's options."""
-        parser.add_argument("--loop", action="store_true", help="go on until stopped")
+        parser.add_argument("--loop", action="store_true", help="run until stopped")
         parser.add_argument(
             "--interval",
             type=float,
             default=5.0,
-            help="seconds between two looks of --loop (default: 5)",
+            help="seconds between two searches of --loop (default: 5)",
         )
         parser.add_argument(
             "--batch-size",
             type=int,
             default=100,
-            help="questions that are read at a time (default: 100)",
+            help="how many elicitations are read at a time (default: 100)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -47,7 +47,7 @@ class Command(BaseCommand):
         if options["batch_size"] < 1:
             raise CommandError("--batch-size must be at least 1.")
         if not options["interval"] > 0:
-            raise CommandError("--interval must be longer than no time.")
+            raise CommandError("--interval must be greater than zero.")
         stop = Event()
         if not options["loop"]:
             self._report(*self._resend(options["batch_size"], stop))

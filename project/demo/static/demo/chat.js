@@ -122,29 +122,29 @@ async function closeOthers(waiting) {
 
 const ENDS = {
   answered: "You answered. The call goes on.",
-  declined: "You declined. The server is told so.",
+  declined: "You declined. The server receives a decline.",
   expired: "The time to answer is over.",
-  withdrawn: "The question was withdrawn.",
+  withdrawn: "The request was withdrawn.",
 };
 
 function close(bubble, state) {
   bubble.querySelector("form").replaceWith(paragraph(ENDS[state], "ended"));
 }
 
-// --- A question ------------------------------------------------------------------------------
+// --- A request -------------------------------------------------------------------------------
 
-/** A question that asks to open an address: the site's own page shows it, and has the link. */
+/** A request to open a link: the site's own page shows the whole link. */
 function address(elicitation) {
-  const host = elicitation.url?.host ?? "an address that is not shown";
+  const host = elicitation.url?.host ?? "a site that is not shown";
   const made = element("form", {}, [
-    element("p", {}, ["It wants you to open an address of ", element("bdi", { text: host }), "."]),
+    element("p", {}, ["The server wants you to open a link to ", element("bdi", { text: host }), "."]),
     element("p", { class: "error", role: "alert", "data-summary": "" }),
     element("p", { class: "actions" }, [
       element("a", {
         class: "button",
         href: `${pages}${elicitation.id}/`,
         target: "_blank",
-        text: "Look at the address",
+        text: "Look at the link",
       }),
       element("button", { type: "button", class: "quiet", text: "Decline", "data-decline": "" }),
     ]),

@@ -44,6 +44,14 @@ class Settings:
         return self._duration("RESUME_LEASE", timedelta(seconds=30))
 
     @property
+    def ALIVE(self) -> timedelta:
+        """How long an elicitation in the middle of a call stays open without a sign of life.
+
+        The process that waits for the answer gives three of them in this time.
+        """
+        return self._duration("ALIVE", timedelta(seconds=30))
+
+    @property
     def POLL_INTERVAL(self) -> timedelta:
         """How often a process with waiting calls looks for answers."""
         return self._duration("POLL_INTERVAL", timedelta(seconds=1))

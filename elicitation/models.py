@@ -364,6 +364,17 @@ class DatabaseNow(Now):
         return sql, tuple(params)
 
 
+def is_open(now: datetime | None = None) -> models.Q:
+    """Return the condition under which an elicitation can be answered at ``now``.
+
+    One in the middle of a call cannot once the process is gone that waits for it.
+    """
+    is_alive = models.Q(alive_until=None) | models.Q(alive_until__gt=DatabaseNow())
+    return is_alive & models.Q(
+        state=Elicitation.State.PENDING, expires_at__gt=now or timezone.now()
+    )
+
+
 class ElicitationQuerySet(models.QuerySet["Elicitation"]):
     """Look-ups of elicitations, as nouns that chain."""
 
@@ -373,7 +384,17 @@ class ElicitationQuerySet(models.QuerySet["Elicitation"]):
 
     def open(self, now: datetime | None = None) -> ElicitationQuerySet:
         """Elicitations that can be answered at ``now``."""
-        return self.pending().filter(expires_at__gt=now or timezone.now())
+        return self.filter(is_open(now))
+
+    def orphaned(self) -> ElicitationQuerySet:
+        """Pending ones in the middle of calls whose processes are gone."""
+        return self.pending().filter(alive_until__lte=DatabaseNow())
+
+    def taken_by_the_dead(self) -> ElicitationQuerySet:
+        """Closed ones in the middle of calls whose processes took the answer and are gone."""
+        answers = StoredFormAnswer.objects.filter(elicitation_id=models.OuterRef("pk"))
+        dead = self.undelivered().filter(alive_until__lte=DatabaseNow())
+        return dead.exclude(models.Exists(answers))
 
     def due(self, now: datetime | None = None) -> ElicitationQuerySet:
         """Pending elicitations whose deadline has passed at ``now``."""
@@ -397,8 +418,9 @@ class ElicitationQuerySet(models.QuerySet["Elicitation"]):
     def strandable(self, now: datetime | None = None) -> ElicitationQuerySet:
         """Closed elicitations whose call no host has resumed in time: the app's outbox.
 
-        Skips calls with another open elicitation, and calls that a process is resuming at
-        ``now``. ``is_parked`` says whether the call's row is still there.
+        Skips calls with another open elicitation, calls that a process is resuming at ``now``, and
+        those in the middle of which a live process waits. ``is_parked`` says whether the call's
+        row is still there.
         """
         now = now or timezone.now()
         calls = ParkedCall.objects.filter(pk=models.OuterRef("parked_call_id"))
@@ -408,6 +430,7 @@ class ElicitationQuerySet(models.QuerySet["Elicitation"]):
             .filter(resume_at__lte=now)
             .exclude(models.Exists(asked))
             .exclude(models.Exists(calls.leased()))
+            .exclude(alive_until__gt=DatabaseNow())
             .annotate(is_parked=models.Exists(calls))
             .order_by("resume_at", "id")
         )
@@ -515,7 +538,7 @@ class Elicitation(models.Model):
     tool = models.CharField(_("tool"), max_length=MAX_NAME_CHARS)
     key = models.CharField(_("request key"), max_length=MAX_NAME_CHARS, blank=True)
     round = models.PositiveSmallIntegerField(_("round"))
-    number = models.PositiveSmallIntegerField(_("number among identical requests"), default=0)
+    number = models.PositiveBigIntegerField(_("number among identical requests"), default=0)
     message = models.TextField(_("message"))
     requested_schema = models.TextField(_("requested schema"))
     # The whole URL that a person is asked to open, because the page has to show it whole. It is
@@ -557,6 +580,9 @@ class Elicitation(models.Model):
     delivery = models.CharField(_("delivery"), max_length=13, choices=Delivery.choices, blank=True)
     #: Whether the server waits for the answer in the middle of a call.
     in_call = models.BooleanField(_("the server waits"), default=False, editable=False)
+    #: Until when the process counts as alive that waits for it in the middle of a call, by the
+    #: clock of the database; none once it is settled.
+    alive_until = models.DateTimeField(null=True, editable=False)
     answer_digest = models.CharField(max_length=64, blank=True, editable=False)
     # When the signal is sent again, unless the call was resumed before; how often it was sent
     # again.
@@ -590,6 +616,7 @@ class Elicitation(models.Model):
             models.Index(fields=("asked_at", "id"), name="elicitation_audit"),
             models.Index(fields=("closed_at",), name="elicitation_closed"),
             models.Index(fields=("resume_at",), name="elicitation_outbox"),
+            models.Index(fields=("alive_until",), name="elicitation_alive"),
         )
 
     def __str__(self) -> str:
@@ -802,7 +829,7 @@ class StoredFormAnswer(models.Model):
     server = models.CharField(_("server"), max_length=MAX_NAME_CHARS)
     tool = models.CharField(_("tool"), max_length=MAX_NAME_CHARS)
     fingerprint = models.CharField(_("fingerprint"), max_length=64)
-    number = models.PositiveSmallIntegerField(_("number among identical requests"), default=0)
+    number = models.PositiveBigIntegerField(_("number among identical requests"), default=0)
     #: The round in which it was asked; 0 where a host recorded it by itself.
     round = models.PositiveSmallIntegerField(default=0, editable=False)
     #: Whether a person gave it. Not where the time ran out, or the question was withdrawn.

@@ -404,11 +404,11 @@ def test_only_what_a_person_said_is_used_where_the_same_is_asked_again(user: Use
     }
     for state, close in closings.items():
         elicitation = put(user, scope=state, number=3)
-        assert inbox.recorded(elicitation.parked_call_id, elicitation.form_elicitation) is None
+        assert inbox.recorded(elicitation.parked_call_id, elicitation.fingerprint) is None
         assert close(elicitation).state == state
         # Its server is told something all the same: a decline where nobody said anything.
         assert StoredFormAnswer.objects.filter(elicitation_id=elicitation.pk).exists()
-        said = inbox.recorded(elicitation.parked_call_id, elicitation.form_elicitation)
+        said = inbox.recorded(elicitation.parked_call_id, elicitation.fingerprint)
         assert said == (3 if state in ("answered", "declined") else None), state
 
 

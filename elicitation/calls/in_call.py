@@ -2,8 +2,8 @@
 
 Before MCP 2026-07-28 a server sends ``elicitation/create`` as a request of its own while the
 tool call is under way, and most servers still do. The call cannot be parked: the answer has to
-go back while the request is open. What the person sees and what is recorded is the same; only
-the waiting is here.
+go back while the request is open. It goes through the same states (``rounds``) as a call that is
+parked, in one round; only the waiting is here.
 
 Nothing here knows an SDK: the callables that clients want are a few lines round
 ``answer_in_call``, which takes and returns the wire's own JSON (see ``docs/clients.md``).
@@ -14,40 +14,41 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Coroutine, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import Context
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asgiref.sync import sync_to_async
 from django.db import Error as DatabaseProblem
+from django.db.models import Count, Max
 from django.utils import timezone
+from django.views.decorators.debug import sensitive_variables
 
-from .. import inbox
+from .. import inbox, store
 from ..conf import settings
-from ..core import Accept, Decline, ElicitationRefusal
-from ..inbox.listening import Listener, between_requests, stop_if_cancelled
-from ..models import Elicitation, ServerPolicy, StoredFormAnswer
+from ..core import ElicitationRefusal
+from ..inbox.listening import Listener, between_requests, in_no_request
+from ..models import Elicitation, StoredFormAnswer, is_open
 from ..signals import elicitation_closed
-from . import parking
-from . import requests as handler
-from .values import Call
+from . import parking, requests
+from .hand import Hand
+from .rounds import Event, Rounds, State
+from .steps import step, to_the_end
+from .values import Call, Round
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
-
-T = TypeVar("T")
 
 logger = logging.getLogger("elicitation")
 
 Delivery = Elicitation.Delivery
 
-DECLINE: Mapping[str, Any] = {"action": "decline"}
 
-
+@sensitive_variables()
 async def answer_in_call(
     params: Mapping[str, Any],
     *,
@@ -58,11 +59,16 @@ async def answer_in_call(
     timeout: float = 300,
     call: str = "",
     scope_label: str = "",
+    counted_as: str = "",
 ) -> dict[str, Any]:
     """Ask a person what a server asks in the middle of a call, and return what to tell it.
 
     Holds neither a thread nor a database connection while it waits. An answer that was
     recorded before, for the same ``call``, is taken at once.
+
+    One call has at most sixteen elicitations open at a time, and asks in at most
+    ``ELICITATION_MAX_ROUNDS`` rounds; what is open at the same time is one round. What it asks
+    above that is declined, as in a call that is parked.
 
     Args:
         params: The parameters of the ``elicitation/create`` request, as JSON.
@@ -73,142 +79,311 @@ async def answer_in_call(
         timeout: How long the person has, in seconds. The server's own patience may be shorter.
         call: The host's id of the tool call. Without it no two requests are the same call.
         scope_label: What people see as the name of the conversation.
+        counted_as: What stands for the call in its limits, where the host has no id of it.
 
     Returns:
         An ``ElicitResult`` as JSON: ``{"action": "accept", "content": {…}}``, without content
-        where a person agreed to open an address; or ``{"action": "decline"}``: declined, timed
-        out, nobody there, or a question that cannot be put to a person, in which case the log
-        says why.
+        where a person agreed to open a URL; ``{"action": "decline"}`` where they declined. Where
+        no person said no, ``ELICITATION_UNANSWERED`` says whether it is ``decline`` or
+        ``cancel``: timed out, withdrawn, nobody there, or not to be put to a person, in which
+        case the log says why.
 
     Raises:
         asyncio.CancelledError: The request was cancelled; the question is withdrawn.
         InvalidNameError: A name that no row can hold, or a respondent who has no row.
+        OuterTransactionError: Called inside a transaction.
     """
     if respondent is None:
-        return dict(DECLINE)
+        return {"action": requests.unanswered_action()}
     made = Call(
         scope=scope,
         server=server,
         tool=tool,
         arguments=None,
         respondent_id=respondent.pk,
-        id=call or f"in-call:{uuid.uuid4()}",
+        id=call or counted_as or f"in-call:{uuid.uuid4()}",
         scope_label=scope_label,
     )
-    policy = await sync_to_async(ServerPolicy.objects.for_server)(server)
-    try:
-        (question,) = handler.read_questions(
-            {"": {"method": handler.ELICITATION, "params": params}},
-            server=server,
-            tool=tool,
-            policy=policy,
-        )
-    except ElicitationRefusal as refusal:
-        logger.warning(
-            "A question in the middle of a call was refused and declined",
-            extra={"server": server, "tool": tool, "code": refusal.code},
-        )
-        return dict(DECLINE)
-    # Without an id of the host's nothing can have been recorded for this call before.
-    recorded = await inbox.arecorded(made.key, question.elicitation) if call else None
-    if recorded is not None:
-        answer = await _take(made, replace(question, number=recorded))
-        if answer is not None:
-            return _told(answer, question)
-    if call and await inbox.aconsented(made.key, question.elicitation, by=respondent):
-        # They may not have finished there: the server is told the same, and not too fast.
-        await asyncio.sleep(settings.POLL_INTERVAL.total_seconds())
-        return {"action": "accept"}
-    return await _ask(made, question, timeout)
+    return await _Request(made, params, timeout, has_id=bool(call)).answer()
 
 
-def _told(answer: StoredFormAnswer | None, question: inbox.Question) -> dict[str, Any]:
-    outcome = Decline() if answer is None else handler.outcome(answer, question)
-    if isinstance(outcome, Accept):
-        accept: dict[str, Any] = {"action": "accept"}
-        return accept if outcome.content is None else accept | {"content": outcome.content}
-    return dict(DECLINE)
+class _Asked(NamedTuple):
+    """What came of a request that was read."""
+
+    event: Event
+    question: inbox.Question
+    #: The elicitation that waits for a person now.
+    elicitation: Elicitation | None = None
 
 
-async def _ask(call: Call, question: inbox.Question, timeout: float) -> dict[str, Any]:
-    """Ask, wait, and take what was answered; a decline where nobody did in time."""
-    key = uuid.uuid4()
-    # Waited for before it can be seen: however quick somebody is, nothing is missed.
-    with _waiters.waiting_for(key) as closed:
-        elicitation = await to_the_end(
-            inbox.aask_in_call(
-                question,
-                id=key,
-                parked_call_id=call.key,
-                scope=call.scope,
-                scope_label=call.scope_label,
-                call=call.id,
-                round=1,
-                respondent_id=call.respondent_id,
-                expires_at=timezone.now() + timedelta(seconds=timeout),
-            )
-        )
-        question = replace(question, number=elicitation.number)
-        try:
-            stop_if_cancelled()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(closed.wait(), timeout)
-            # Where the time is up this closes it; where somebody was quicker, it changes nothing.
-            with suppress(inbox.ElicitationClosedError):
-                await inbox.aexpire_now(key)
-        except asyncio.CancelledError:
-            # Nobody waits for the answer any more.
-            await to_the_end(_withdraw(elicitation, call, question))
-            raise
-    return _told(await _take(call, question), question)
+class _Request:
+    """One request in the middle of a call: what each state of ``rounds`` does.
 
-
-async def _take(call: Call, question: inbox.Question) -> StoredFormAnswer | None:
-    """Take an answer to be sent, and note that; a caller that is cancelled is too late."""
-
-    async def take() -> StoredFormAnswer | None:
-        taken = await sync_to_async(_take_now)(call, question)
-        if not taken:
-            return None
-        if taken[0].elicitation_id:
-            await sync_to_async(parking.note_deliveries)(
-                {taken[0].elicitation_id: Delivery.DELIVERED}
-            )
-        return taken[0]
-
-    return await to_the_end(take())
-
-
-async def _withdraw(elicitation: Elicitation, call: Call, question: inbox.Question) -> None:
-    # Answered in this very moment, it is closed; either way what was recorded is dropped.
-    with suppress(inbox.ElicitationClosedError):
-        await inbox.awithdraw(elicitation.pk, reason="cancelled")
-    await sync_to_async(_take_now)(call, question)
-    await sync_to_async(parking.note_deliveries)({elicitation.pk: Delivery.DROPPED})
-
-
-def _take_now(call: Call, question: inbox.Question) -> list[StoredFormAnswer] | None:
-    return call.answers.take_form_answers([question.elicitation], [question.number])
-
-
-async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """Run ``work`` to its end, though the caller is being cancelled.
-
-    Once is not enough: anyio, and so the SDK, cancels again at every ``await``.
+    Args:
+        call: The call.
+        params: The parameters of the request.
+        timeout: How long the person has, in seconds.
+        has_id: Whether the host named the call, so that it may have been made before.
     """
-    task = asyncio.ensure_future(work)
-    while not task.done():
+
+    # No frame of these is to show a URL or an answer in an error report.
+    def __init__(
+        self, call: Call, params: Mapping[str, Any], timeout: float, *, has_id: bool
+    ) -> None:
+        self.call = call
+        self.round = Round(
+            number=1,
+            requests={"": {"method": requests.ELICITATION, "params": params}},
+            request_state=None,
+        )
+        self.timeout = timeout
+        self.has_id = has_id
+        self.rounds = Rounds(State.ASKED)
+        self.hand = Hand()
+        self.key = uuid.uuid4()
+        self.question: inbox.Question | None = None
+        self.elicitation: Elicitation | None = None
+        #: Whether the server asks again for a URL that it was told consent to.
+        self.is_asked_again = False
+        #: Whether the answer that was waited for was not there.
+        self.is_gone = False
+
+    @sensitive_variables()
+    async def answer(self) -> dict[str, Any]:
+        """Go through the states, and return what the server is told."""
+        actions: dict[State, Callable[[], Coroutine[Any, Any, Event]]] = {
+            State.ASKED: self._ask,
+            State.PARKED: self._wait,
+            State.WAITING: self._pause,
+            State.ANSWERED: self._take,
+        }
+        handed_over = asyncio.Event()
+        with ExitStack() as waiting:
+            # Waited for before it can be seen: however quick somebody is, nothing is missed.
+            self.closed = waiting.enter_context(_waiters.waiting_for(self.key))
+            try:
+                while self.rounds.state in actions:
+                    self.rounds.feed(await actions[self.rounds.state]())
+                if self.rounds.state is not State.SENDING:
+                    await step(self._leave)
+                elif self.hand.keys():
+                    await self._note_when(handed_over)
+            except BaseException:
+                # Nobody waits for the answer any more.
+                await to_the_end(sync_to_async(self._leave)())
+                raise
+        return self._reply(handed_over)
+
+    # --- What each state does ----------------------------------------------------------------
+
+    async def _ask(self) -> Event:
+        """Find out who answers: a person, or nobody."""
+        if self.elicitation is not None:
+            return Event.NOBODY if self.is_gone else Event.COMPLETE
+        ask = partial(store.in_transaction, self._ask_now, durable=True)
+        try:
+            event: Event = (await step(ask, self._asked)).event
+        except parking.AskedTooOften:
+            logger.warning(
+                "The server '%s' has asked too often in the middle of a call; declining",
+                self.call.server,
+                extra=self._log_fields(),
+            )
+            return Event.NOBODY
+        except ElicitationRefusal as refusal:
+            self._log_refusal(refusal)
+            return Event.FORBIDDEN
+        return event
+
+    def _ask_now(self) -> _Asked:
+        (question,) = parking.read(self.call, self.round)
+        if self.has_id:
+            number = inbox.recorded(self.call.key, question.fingerprint)
+            if number is not None:
+                return _Asked(Event.COMPLETE, replace(question, number=number))
+            if inbox.consented(self.call.key, question, respondent_id=self.call.respondent_id):
+                return _Asked(Event.ASKS_AGAIN, question)
+        round = _next_round(self.call)
+        parking.refuse_too_many(self.call, 1)
+        elicitation = inbox.ask_in_call(
+            question,
+            id=self.key,
+            parked_call_id=self.call.key,
+            scope=self.call.scope,
+            scope_label=self.call.scope_label,
+            call=self.call.id,
+            round=round,
+            respondent_id=self.call.respondent_id,
+            expires_at=timezone.now() + timedelta(seconds=self.timeout),
+        )
+        return _Asked(Event.WAITS, replace(question, number=elicitation.number), elicitation)
+
+    def _asked(self, asked: _Asked) -> None:
+        self.question, self.elicitation = asked.question, asked.elicitation
+        self.is_asked_again = asked.event is Event.ASKS_AGAIN
+
+    async def _wait(self) -> Event:
+        """Wait until somebody closes the elicitation; close it where the time is up."""
+        _waiters.watch()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.timeout):
+                await self.closed.wait()
+        if not self.closed.is_set():
+            # Where somebody was quicker, this changes nothing.
+            with suppress(inbox.ElicitationClosedError):
+                await step(partial(inbox.expire_now, self.key))
+        return Event.RESUMED
+
+    async def _pause(self) -> Event:
+        """Wait a moment: the person agreed to open the URL, and may not have finished there."""
+        await asyncio.sleep(settings.POLL_INTERVAL.total_seconds())
+        return Event.COMPLETE
+
+    async def _take(self) -> Event:
+        """Take the answer, under the policy of the moment."""
+        take = partial(store.in_transaction, self._take_now, durable=True)
+        try:
+            taken = await step(take, self._taken)
+        except ElicitationRefusal as refusal:
+            self._log_refusal(refusal)
+            return Event.FORBIDDEN
+        self.is_gone = taken is None
+        return Event.GONE if taken is None else Event.TAKEN
+
+    @sensitive_variables()
+    def _take_now(self) -> list[StoredFormAnswer] | None:
+        (question,) = parking.read(self.call, self.round)
+        return [] if self.is_asked_again else store.take(self._wanted(question))
+
+    def _wanted(self, question: inbox.Question) -> list[store.WantedAnswer]:
+        assert self.question is not None
+        numbered = replace(question, number=self.question.number)
+        return requests.wanted_answers(self.call.answers, [numbered])
+
+    def _taken(self, taken: Sequence[StoredFormAnswer] | None) -> None:
+        self.hand.take(taken or ())
+
+    def _leave(self) -> None:
+        """Withdraw what is asked, and drop what was answered: nothing of it is sent."""
+        ids = {answer.elicitation_id for answer in self.hand.in_hand()}
+
+        def leave() -> None:
+            if self.elicitation is not None:
+                assert self.question is not None
+                inbox.withdraw_all([self.elicitation], reason=inbox.CANCELLED)
+                store.drop([wanted.key for wanted in self._wanted(self.question)])
+                ids.add(self.elicitation.pk)
+            parking.note_deliveries({key: Delivery.DROPPED for key in ids if key is not None})
+
+        if ids or self.elicitation is not None:
+            store.in_transaction(leave)
+
+    # --- The reply ---------------------------------------------------------------------------
+
+    @sensitive_variables()
+    def _reply(self, handed_over: asyncio.Event) -> dict[str, Any]:
+        """Return what the server is told. Nothing can come in between any more."""
+        if self.rounds.state is not State.SENDING:
+            return {"action": requests.unanswered_action()}
+        assert self.question is not None
+        keys = self.hand.keys()
+        if not keys:
+            # They agreed to open the URL, and the server was told before.
+            return {"action": "accept"}
+        self.hand.send(keys, [self.question])
+        # Whoever called this has the reply by then.
+        asyncio.get_running_loop().call_soon(handed_over.set)
+        return requests.response(self.hand.answer(keys[0]), self.question)
+
+    async def _note_when(self, handed_over: asyncio.Event) -> None:
+        """Have it written down that the answer is delivered, once the reply is handed over.
+
+        What a process has taken and not handed over when it dies is lost: the audit must not
+        say otherwise.
+        """
+        # In a context of its own: it outlives the request.
+        noting = asyncio.get_running_loop().create_task(
+            self._note_delivery(handed_over), context=Context()
+        )
+        _noting.add(noting)
+        noting.add_done_callback(_noting.discard)
+        try:
+            # It has to wait before the reply is handed over: the loop may end right then.
+            await asyncio.sleep(0)
+        except BaseException:
+            noting.cancel()
+            raise
+
+    async def _note_delivery(self, handed_over: asyncio.Event) -> None:
+        # Where the loop ends, this is cancelled.
         with suppress(asyncio.CancelledError):
-            await asyncio.wait([task])
-    return task.result()
+            await handed_over.wait()
+        if not handed_over.is_set():
+            return
+        self.hand.settle(Event.RESULT)
+        self.rounds.feed(Event.RESULT)
+        deliveries = self.hand.deliveries()
+        note = partial(store.in_transaction, partial(parking.note_deliveries, deliveries))
+        try:
+            try:
+                await sync_to_async(in_no_request)(note)
+            except asyncio.CancelledError:
+                # The loop ends just now. What is noted twice is the same.
+                await sync_to_async(in_no_request)(note)
+        except Exception as error:
+            logger.error(
+                "How a call ended could not be recorded",
+                extra=self._log_fields() | {"error": type(error).__name__},
+            )
+
+    def _log_refusal(self, refusal: ElicitationRefusal) -> None:
+        """Say why nobody is asked: in words of this package, never in the server's."""
+        logger.warning(
+            "The server '%s' asked in the middle of a call what is put to nobody: %s (%s)",
+            self.call.server,
+            refusal.reason,
+            refusal.code,
+            extra=self._log_fields() | {"code": refusal.code, "reason": refusal.reason},
+        )
+
+    def _log_fields(self) -> dict[str, object]:
+        return {
+            "server": self.call.server,
+            "tool": self.call.tool,
+            "parked_call_id": str(self.call.key),
+        }
+
+
+#: Tasks that write down what was delivered; a loop holds none of its tasks itself.
+_noting: set[asyncio.Task[None]] = set()
+
+
+def _next_round(call: Call) -> int:
+    """Return the round to which one more request of this call belongs.
+
+    Up to sixteen that are open at the same time are one round: that is how many a server can ask
+    at once. Two processes that ask for one call at the same moment may ask one more each.
+
+    Raises:
+        AskedTooOften: Sixteen are open, or the call has asked in too many rounds.
+    """
+    rows = Elicitation.objects.using(store.write_alias()).of_call(call.key)
+    asked = rows.order_by().aggregate(last=Max("round"), open=Count("pk", filter=is_open()))
+    last: int = asked["last"] or 0
+    most = requests.MAX_ELICITATIONS
+    is_new = not asked["open"] or rows.filter(round=last).count() >= most
+    round = last + 1 if is_new else last
+    if asked["open"] >= most or round > settings.MAX_ROUNDS:
+        raise parking.AskedTooOften
+    return round
 
 
 class _Waiters:
-    """Wakes those who wait for a question to be closed.
+    """Wakes those who wait for a question to be closed, and gives signs of life for them.
 
     In the process in which it is closed the signal wakes them at once. What is closed in others
     is heard of on PostgreSQL; elsewhere, and until then, one query a second looks for it, for
-    however many wait.
+    however many wait. A sign of life is one statement for all of them, too.
     """
 
     def __init__(self) -> None:
@@ -219,15 +394,19 @@ class _Waiters:
     @contextmanager
     def waiting_for(self, elicitation_id: uuid.UUID) -> Iterator[asyncio.Event]:
         """Wait for a question; the event is set once it is closed."""
-        loop, event = asyncio.get_running_loop(), asyncio.Event()
-        self.waiting[elicitation_id] = (loop, event)
-        if loop not in self.watchers:
-            # In a context of its own: it outlives the request that happened to start it.
-            self.watchers[loop] = loop.create_task(self._watch(loop), context=Context())
+        event = asyncio.Event()
+        self.waiting[elicitation_id] = (asyncio.get_running_loop(), event)
         try:
             yield event
         finally:
             del self.waiting[elicitation_id]
+
+    def watch(self) -> None:
+        """See to it that those are woken who wait in this loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self.watchers:
+            # In a context of its own: it outlives the request that happened to start it.
+            self.watchers[loop] = loop.create_task(self._watch(loop), context=Context())
 
     def _on_signal(self, elicitation_id: uuid.UUID, **kwargs: object) -> None:
         self._on_closed(elicitation_id)
@@ -242,9 +421,12 @@ class _Waiters:
         return [key for key, (its, _) in list(self.waiting.items()) if its is loop]
 
     async def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """See to it that those who wait in this loop are woken, until nobody waits any more."""
+        """Hear of what is closed and look for it, until nobody waits in this loop any more."""
         listener = Listener(self._on_closed, partial(self._look, loop))
-        listening = loop.create_task(listener.run())
+        others = [
+            loop.create_task(listener.run()),
+            loop.create_task(self._keep_alive(loop)),
+        ]
         try:
             while self._waiting_in(loop):
                 if not listener.hears:
@@ -253,8 +435,22 @@ class _Waiters:
         finally:
             # Whoever comes now begins anew.
             del self.watchers[loop]
-            listening.cancel()
-            await asyncio.gather(listening, return_exceptions=True)
+            for other in others:
+                other.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+
+    async def _keep_alive(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Say again and again that this process is there to send what is answered."""
+        while True:
+            await asyncio.sleep(settings.ALIVE.total_seconds() / 3)
+            keys = self._waiting_in(loop)
+            try:
+                await between_requests(partial(inbox.keep_alive, keys))
+            except DatabaseProblem as error:
+                logger.warning(
+                    "No sign of life could be given for the questions that are waited for",
+                    extra={"error": type(error).__name__},
+                )
 
     async def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         keys = self._waiting_in(loop)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from django.utils import timezone
 
-from .. import backoff, store
+from .. import backoff, inbox, store
 from ..conf import settings
 from ..inbox.rows import announce, log_fields
 from ..models import Elicitation, ParkedCall, StoredFormAnswer
@@ -43,9 +43,12 @@ def resend_due(*, now: datetime | None = None, limit: int = 100) -> Resent:
     after ``RESUME_ATTEMPTS`` times the audit says ``never_resumed``. So it does at once where
     the call's row is gone. Safe in several processes at a time: a row belongs to the one whose
     ``UPDATE`` moved it on.
+
+    What processes left behind that are gone, and in which calls waited, is closed before.
     """
     now = now or timezone.now()
     rows = Elicitation.objects.using(write_alias())
+    close_orphans(limit=limit)
     sent, given_up = set(), set()
     for elicitation in rows.strandable(now)[:limit]:
         mine = rows.undelivered().filter(pk=elicitation.pk, resent=elicitation.resent)
@@ -57,6 +60,7 @@ def resend_due(*, now: datetime | None = None, limit: int = 100) -> Resent:
                 # A consent that the server was told, and that it asks for again.
                 delivery=elicitation.delivery or Elicitation.Delivery.NEVER_RESUMED,
                 resume_at=None,
+                alive_until=None,
             )
             if in_transaction(give_up):
                 given_up.add(elicitation.parked_call_id)
@@ -96,6 +100,33 @@ def _look_after_working(now: datetime, limit: int) -> set[uuid.UUID]:
             tool=parked.tool,
         )
     return sent
+
+
+def close_orphans(*, limit: int = 100) -> int:
+    """Withdraw up to ``limit`` elicitations that wait in the middle of calls of dead processes.
+
+    What such a process had taken is lost: it may have sent it, and nobody can know.
+
+    Returns:
+        How many were withdrawn. The host of each is told.
+    """
+    rows = Elicitation.objects.using(write_alias())
+    for elicitation in rows.taken_by_the_dead()[:limit]:
+        # Under the same condition: should the process live, it says itself what it sent.
+        lost = rows.taken_by_the_dead().filter(pk=elicitation.pk)
+        settle = partial(
+            lost.update,
+            delivered_at=timezone.now(),
+            delivery=Delivery.ROUND_LOST,
+            resume_at=None,
+            alive_until=None,
+        )
+        if in_transaction(settle):
+            logger.warning(
+                "A process has died that had taken an answer in the middle of a call",
+                extra=log_fields(elicitation) | {"delivery": str(Delivery.ROUND_LOST)},
+            )
+    return inbox.withdraw_orphans(rows, limit=limit)
 
 
 def close_abandoned(since: datetime, *, limit: int = 100) -> int:

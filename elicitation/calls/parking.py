@@ -517,7 +517,7 @@ def _ask(
     }
     new = [each for each in missing if (each.fingerprint, each.number) not in open_ones]
     if new:
-        _refuse_too_many(call, len(new))
+        refuse_too_many(call, len(new))
     asked = {
         (question.fingerprint, question.number): elicitation
         for question, elicitation in zip(
@@ -538,7 +538,7 @@ def _ask(
     return [found[each.fingerprint, each.number] for each in missing], bool(new)
 
 
-def _refuse_too_many(call: Call, more: int) -> None:
+def refuse_too_many(call: Call, more: int) -> None:
     """Raise ``TooManyOpenRefusal`` where too much waits for this person already."""
     alias = store.write_alias()
     theirs = Elicitation.objects.using(alias).filter(respondent=call.respondent_id).open()
@@ -725,7 +725,7 @@ def note_deliveries(deliveries: Mapping[uuid.UUID, str]) -> None:
     for delivery in set(deliveries.values()):
         ids = [key for key, its_delivery in deliveries.items() if its_delivery == delivery]
         Elicitation.objects.using(store.write_alias()).filter(pk__in=ids).update(
-            delivered_at=timezone.now(), delivery=delivery, resume_at=None
+            delivered_at=timezone.now(), delivery=delivery, resume_at=None, alive_until=None
         )
         for key in ids:
             logger.info(

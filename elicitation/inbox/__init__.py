@@ -11,13 +11,11 @@ that is resumed finds one thing in one place. In our own rows they are different
 
 from .asking import (
     Question,
-    aask_in_call,
-    aconsented,
-    arecorded,
     ask,
     ask_all,
     ask_in_call,
     consented,
+    keep_alive,
     policy_key,
     recorded,
     withdraw_all,
@@ -55,7 +53,7 @@ from .retention import (
     expire_due,
     forget_urls,
 )
-from .rows import FINISHED, REPLACED
+from .rows import CANCELLED, FINISHED, PROCESS_GONE, REPLACED, withdraw_orphans
 from .url_mode import (
     acomplete,
     aconsent,
@@ -70,7 +68,9 @@ from .url_mode import (
 )
 
 __all__ = [
+    "CANCELLED",
     "FINISHED",
+    "PROCESS_GONE",
     "REPLACED",
     "AnswerRefusals",
     "CheckedAnswers",
@@ -79,16 +79,13 @@ __all__ = [
     "Question",
     "WrongModeError",
     "aanswer",
-    "aask_in_call",
     "acomplete",
     "aconsent",
-    "aconsented",
     "acontinued",
     "adecline",
     "aexpire_now",
     "ago_on",
     "answer",
-    "arecorded",
     "ask",
     "ask_all",
     "ask_in_call",
@@ -109,6 +106,7 @@ __all__ = [
     "forget_urls",
     "get",
     "go_on",
+    "keep_alive",
     "policy_key",
     "recent",
     "recorded",
@@ -118,4 +116,5 @@ __all__ = [
     "waits_for_completion",
     "withdraw",
     "withdraw_all",
+    "withdraw_orphans",
 ]

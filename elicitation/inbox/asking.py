@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from asgiref.sync import sync_to_async
-from django.db.models import Max, Q
+from django.db.models import Q
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 
 from ..conf import settings
 from ..core import AnyElicitation, URLElicitation
-from ..models import Elicitation, StoredFormAnswer, row_key
-from ..signals import elicitation_asked, elicitation_closed
+from ..models import DatabaseNow, Elicitation, StoredFormAnswer, row_key
+from ..signals import elicitation_asked
 from ..store import in_transaction, write_alias
-from .rows import announce, win
-
-if TYPE_CHECKING:
-    from django.contrib.auth.base_user import AbstractBaseUser
-
+from .rows import announce, withdraw_unasked
 
 State = Elicitation.State
-Via = Elicitation.Via
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +108,7 @@ def ask_all(
             asked_at=now,
             expires_at=expires_at or now + settings.QUESTION_TTL,
             in_call=in_call,
+            alive_until=DatabaseNow() + settings.ALIVE if in_call else None,
         )
         # Parsed already: the exception that stops the call shows the questions.
         row.__dict__["schema"] = asked.schema
@@ -123,6 +118,9 @@ def ask_all(
     elif rows:
         Elicitation.objects.using(write_alias()).bulk_create(rows)
     for row in rows:
+        if in_call:
+            # Until it is read again this is an expression, and no moment.
+            row.alive_until = None
         announce(elicitation_asked, row)
     return rows
 
@@ -132,53 +130,58 @@ def policy_key(server: str) -> uuid.UUID:
     return row_key(server)
 
 
-def ask_in_call(question: Question, **arguments: Any) -> Elicitation:
-    """Put a question in front of a person while its server waits; arguments as for ``ask``.
+def ask_in_call(question: Question, *, id: uuid.UUID, **arguments: Any) -> Elicitation:
+    """Put a question in front of a person while its server waits; inside a transaction.
 
-    It gets a number of its own among identical ones of the call: each request waits for the
-    answer to its own question.
+    Arguments are as for ``ask``. Each request gets the answer to its own question: two that ask
+    the same at the same moment, in two processes, must not have one key.
     """
-
-    def ask_it() -> Elicitation:
-        rows = Elicitation.objects.using(write_alias()).of_call(arguments["parked_call_id"])
-        same = rows.filter(fingerprint=question.elicitation.fingerprint())
-        last = same.aggregate(last=Max("number"))["last"]
-        numbered = dataclasses.replace(question, number=0 if last is None else last + 1)
-        return ask(numbered, in_call=True, **arguments)
-
-    return in_transaction(ask_it)
+    numbered = dataclasses.replace(question, number=id.int >> _NOT_OF_THE_NUMBER)
+    return ask(numbered, id=id, in_call=True, **arguments)
 
 
-def recorded(parked_call_id: uuid.UUID, elicitation: AnyElicitation) -> int | None:
-    """Return the number of an answer to this question that nobody waits for any more.
+#: How many bits of a random UUID do not fit into a row's number.
+_NOT_OF_THE_NUMBER = 128 - 63
 
-    An answer whose own request is still open belongs to that one.
+
+def keep_alive(elicitation_ids: Collection[uuid.UUID]) -> None:
+    """Give a sign of life for those that this process waits for in the middle of calls."""
+    rows = Elicitation.objects.using(write_alias()).filter(pk__in=elicitation_ids)
+    alive = rows.filter(alive_until__isnull=False)
+    in_transaction(lambda: alive.update(alive_until=DatabaseNow() + settings.ALIVE))
+
+
+def recorded(parked_call_id: uuid.UUID, fingerprint: str) -> int | None:
+    """Return the number of an answer to this fingerprint that no request waits for any more.
+
+    An answer whose own request is still open belongs to that one. Declines that were recorded
+    because a question has expired or was withdrawn are skipped.
     """
-    answers = StoredFormAnswer.objects.using(write_alias()).of_call(parked_call_id)
-    found = answers.filter(fingerprint=elicitation.fingerprint()).order_by("-recorded_at")
-    rows = Elicitation.objects.using(write_alias()).of_call(parked_call_id)
-    # Nor is it an answer that nobody gave one in time to a request that is gone.
+    alias = write_alias()
+    answers = StoredFormAnswer.objects.using(alias).of_call(parked_call_id)
+    found = answers.filter(fingerprint=fingerprint).order_by("-recorded_at")
+    numbers = list(found.values_list("number", "elicitation_id"))
+    if not numbers:
+        return None
+    rows = Elicitation.objects.using(alias).of_call(parked_call_id)
     not_these = set(
         rows.filter(
-            Q(in_call=True, expires_at__gt=timezone.now())
-            | Q(state__in=(State.EXPIRED, State.WITHDRAWN))
+            Q(alive_until__gt=DatabaseNow()) | Q(state__in=(State.EXPIRED, State.WITHDRAWN))
         ).values_list("pk", flat=True)
     )
-    numbers = found.values_list("number", "elicitation_id")
     return next((number for number, key in numbers if key not in not_these), None)
 
 
-def consented(
-    parked_call_id: uuid.UUID, elicitation: AnyElicitation, *, by: AbstractBaseUser
-) -> bool:
-    """Whether this person has agreed to open this address for this call, and may still do so."""
+def consented(parked_call_id: uuid.UUID, question: Question, *, respondent_id: Any) -> bool:
+    """Whether this person has agreed to open this URL for this call, and may still do so."""
     rows = Elicitation.objects.using(write_alias()).of_call(parked_call_id)
-    same = rows.for_respondent(by).filter(
+    same = rows.filter(
+        respondent=respondent_id,
         state=State.ANSWERED,
-        fingerprint=elicitation.fingerprint(),
+        fingerprint=question.fingerprint,
         closed_at__gt=timezone.now() - settings.ANSWER_TTL,
     )
-    return isinstance(elicitation, URLElicitation) and same.exists()
+    return isinstance(question.elicitation, URLElicitation) and same.exists()
 
 
 def withdraw_all(elicitations: Iterable[Elicitation], *, reason: str) -> bool:
@@ -191,26 +194,8 @@ def withdraw_all(elicitations: Iterable[Elicitation], *, reason: str) -> bool:
     Returns:
         Whether somebody was quicker, and closed one of them first.
     """
-    now = timezone.now()
     was_quicker = False
     for elicitation in sorted(elicitations, key=lambda each: each.pk):
-        if win(
-            elicitation,
-            state=State.WITHDRAWN,
-            reason=reason,
-            url="",
-            closed_at=now,
-            closed_via=Via.HOST,
-            # There is nothing the server could be told of it.
-            delivered_at=now,
-            delivery=Elicitation.Delivery.DROPPED,
-        ):
-            announce(elicitation_closed, elicitation)
-        else:
+        if not withdraw_unasked(elicitation, reason=reason):
             was_quicker = True
     return was_quicker
-
-
-aask_in_call = sync_to_async(ask_in_call)
-aconsented = sync_to_async(consented)
-arecorded = sync_to_async(recorded)

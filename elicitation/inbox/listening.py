@@ -61,21 +61,22 @@ def stop_if_cancelled() -> None:
         raise asyncio.CancelledError
 
 
-async def between_requests(work: Callable[[], T]) -> T:
-    """Use the database from a task that belongs to no request.
+def in_no_request(work: Callable[[], T]) -> T:
+    """Use the database for work that belongs to no request.
 
     Django looks after connections at the beginning and the end of requests only: without this
     one would stay open for good, and stay broken after the database was restarted.
     """
-
-    def looked_after() -> T:
+    close_old_connections()
+    try:
+        return work()
+    finally:
         close_old_connections()
-        try:
-            return work()
-        finally:
-            close_old_connections()
 
-    result = await sync_to_async(looked_after)()
+
+async def between_requests(work: Callable[[], T]) -> T:
+    """Use the database from a task that belongs to no request."""
+    result = await sync_to_async(in_no_request)(work)
     stop_if_cancelled()
     return result
 

@@ -12,6 +12,7 @@ from django.utils import timezone
 from ..models import Elicitation, ElicitationQuerySet
 from ..store import in_transaction, write_alias
 from . import access
+from .rows import withdraw_orphans
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
@@ -38,6 +39,10 @@ def get(user: AbstractBaseUser | AnonymousUser, elicitation_id: object) -> Elici
     # From the writer: a replica may not have the row yet that the person was just sent to.
     rows = Elicitation.objects.using(write_alias()).with_policies()
     elicitation = access.visible(rows, user).get(pk=key)
+    is_waited_for = elicitation.in_call and elicitation.state == Elicitation.State.PENDING
+    # Whoever looks closes it where the process that waits for it is gone.
+    if is_waited_for and withdraw_orphans(rows.filter(pk=key)):
+        elicitation.refresh_from_db(using=rows.db)
     elicitation.read_for = user.pk
     return elicitation
 

@@ -7,23 +7,36 @@ from functools import partial
 
 from django.db import transaction
 from django.dispatch import Signal
+from django.utils import timezone
 
 from ..models import Elicitation, ElicitationQuerySet
-from ..store import write_alias
+from ..signals import elicitation_closed
+from ..store import in_transaction, write_alias
 from .listening import tell
 
 logger = logging.getLogger("elicitation")
 
 #: Reasons for which the app itself withdraws an elicitation.
 REPLACED, FINISHED = "replaced", "finished"
+#: The same, for one in the middle of a call: the request was cancelled, or its process is gone.
+CANCELLED, PROCESS_GONE = "cancelled", "process_gone"
 #: The reason of a decline that takes back a consent given before.
 TAKEN_BACK = "taken_back"
 
 
-def win(elicitation: Elicitation, **changes: object) -> bool:
-    """Change a pending elicitation, if nobody else closed it first."""
-    pending = Elicitation.objects.using(write_alias()).pending()
-    if not change(elicitation, pending, **changes):
+def win(
+    elicitation: Elicitation, among: ElicitationQuerySet | None = None, **changes: object
+) -> bool:
+    """Change a pending elicitation, if nobody else closed it first.
+
+    Args:
+        elicitation: The elicitation.
+        among: The pending ones that it must be one of; by default all.
+        changes: What is written.
+    """
+    if among is None:
+        among = Elicitation.objects.using(write_alias()).pending()
+    if not change(elicitation, among, **changes):
         return False
     if elicitation.in_call:
         # Commits that send ``NOTIFY`` wait for one another, so it is sent only if a call waits.
@@ -38,6 +51,53 @@ def change(elicitation: Elicitation, among: ElicitationQuerySet, **changes: obje
     for name, value in changes.items():
         setattr(elicitation, name, value)
     return True
+
+
+def withdraw_unasked(
+    elicitation: Elicitation, *, reason: str, among: ElicitationQuerySet | None = None
+) -> bool:
+    """Withdraw what no server asks any more, inside a transaction; there is no answer to send.
+
+    Args:
+        elicitation: The elicitation.
+        reason: A code for the audit.
+        among: As for ``win``.
+
+    Returns:
+        Whether nobody else closed it first.
+    """
+    now = timezone.now()
+    won = win(
+        elicitation,
+        among,
+        state=Elicitation.State.WITHDRAWN,
+        reason=reason,
+        url="",
+        closed_at=now,
+        closed_via=Elicitation.Via.HOST,
+        # There is nothing the server could be told of it.
+        delivered_at=now,
+        delivery=Elicitation.Delivery.DROPPED,
+        alive_until=None,
+    )
+    if won:
+        announce(elicitation_closed, elicitation)
+    return won
+
+
+def withdraw_orphans(among: ElicitationQuerySet, *, limit: int = 100) -> int:
+    """Withdraw up to ``limit`` of these that wait in the middle of calls of dead processes.
+
+    Each is a transaction of its own, and its host is told by ``elicitation_closed``.
+    """
+    rows = Elicitation.objects.using(write_alias())
+    found = list(among.orphaned()[:limit])
+    return sum(
+        in_transaction(
+            partial(withdraw_unasked, elicitation, reason=PROCESS_GONE, among=rows.orphaned())
+        )
+        for elicitation in found
+    )
 
 
 def log_fields(elicitation: Elicitation) -> dict[str, object]:

@@ -7,6 +7,7 @@ imported (see ``docs/clients.md``).
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -50,7 +51,11 @@ def elicitation_callback(
     It is what the SDK's clients take, of ``mcp`` 2.x (``mcp.Client``) and 1.x
     (``mcp.ClientSession``), and every framework that hands it on to them. The arguments are
     those of ``elicitation.calls.in_call.answer_in_call``.
+
+    Make one for each call: without a call id, what comes through one callback counts as one call,
+    which has at most ``ELICITATION_MAX_ROUNDS`` rounds.
     """
+    counted_as = f"callback:{uuid.uuid4()}"
 
     async def answer(context: Any, params: ElicitRequestParams) -> ElicitResult:
         return ElicitResult(
@@ -63,6 +68,7 @@ def elicitation_callback(
                 timeout=timeout,
                 call=call,
                 scope_label=scope_label,
+                counted_as=counted_as,
             )
         )
 

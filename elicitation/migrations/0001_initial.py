@@ -107,7 +107,7 @@ class Migration(migrations.Migration):
                 ("fingerprint", models.CharField(max_length=64, verbose_name="fingerprint")),
                 (
                     "number",
-                    models.PositiveSmallIntegerField(
+                    models.PositiveBigIntegerField(
                         default=0, verbose_name="number among identical requests"
                     ),
                 ),
@@ -225,7 +225,7 @@ class Migration(migrations.Migration):
                 ("round", models.PositiveSmallIntegerField(verbose_name="round")),
                 (
                     "number",
-                    models.PositiveSmallIntegerField(
+                    models.PositiveBigIntegerField(
                         default=0, verbose_name="number among identical requests"
                     ),
                 ),
@@ -300,6 +300,7 @@ class Migration(migrations.Migration):
                         default=False, editable=False, verbose_name="the server waits"
                     ),
                 ),
+                ("alive_until", models.DateTimeField(editable=False, null=True)),
                 ("answer_digest", models.CharField(blank=True, editable=False, max_length=64)),
                 ("resume_at", models.DateTimeField(editable=False, null=True)),
                 (
@@ -365,6 +366,7 @@ class Migration(migrations.Migration):
                     models.Index(fields=["asked_at", "id"], name="elicitation_audit"),
                     models.Index(fields=["closed_at"], name="elicitation_closed"),
                     models.Index(fields=["resume_at"], name="elicitation_outbox"),
+                    models.Index(fields=["alive_until"], name="elicitation_alive"),
                 ],
             },
         ),

@@ -220,8 +220,9 @@ def test_a_request_that_is_cancelled_while_it_asks_leaves_no_question(
 
 
 def test_500_wait_at_once_with_one_query_a_second_among_them(
-    policy: ServerPolicy, user: User, monkeypatch: pytest.MonkeyPatch
+    policy: ServerPolicy, user: User, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    settings.ELICITATION_MAX_OPEN = 500
     # As on all databases that cannot be listened to.
     monkeypatch.setattr("elicitation.inbox.listening._connection_params", lambda: None)
     polls = count_polls(monkeypatch)
@@ -273,8 +274,12 @@ def test_an_answer_that_another_request_waits_for_is_left_to_it(
         question = await when_asked(lambda question: None)
         store = DatabaseFormAnswerStore(scope="chat", call="c1", respondent_id=user.pk)
         answers = question.schema.answers_from_content({"plan": "solo"})
-        await store.arecord_form_answer(
-            question.form_elicitation, "accept", answers, elicitation_id=question.pk
+        await sync_to_async(store.record_form_answer)(
+            question.form_elicitation,
+            "accept",
+            answers,
+            number=question.number,
+            elicitation_id=question.pk,
         )
         await Elicitation.objects.filter(pk=question.pk).aupdate(state="answered", closed_at=now)
         second = asyncio.ensure_future(answer_in_call(FORM, **names(user, call="c1")))

@@ -89,8 +89,10 @@ else:
         elsewhere: Answering,
         user: User,
         log: pytest.LogCaptureFixture,
+        settings: SettingsWrapper,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
+        settings.ELICITATION_MAX_OPEN = 500
         polls = count_polls(monkeypatch)
 
         async def all_of_them() -> list[Any]:
@@ -239,6 +241,6 @@ else:
                 inbox.decline(undone.pk, by=user)
                 transaction.set_rollback(True)
             inbox.decline(waited.pk, by=user)
-            inbox.replace(withdrawn.parked_call_id, keep=set(), reason=inbox.REPLACED)
+            inbox.withdraw_all([withdrawn], reason=inbox.REPLACED)
             told = [notice.payload for notice in heard.notifies(timeout=30, stop_after=2)]
         assert told == [str(waited.pk), str(withdrawn.pk)]

@@ -541,15 +541,23 @@ class Drive:
 
     async def _leave_working(self) -> Exception:
         """Leave a call whose server is at work, to be looked after again."""
-        assert self.call is not None
-        assert self.lease is not None
+        if self.call is None or self.lease is None:
+            # The first reply is a task: there is no round to park the call in.
+            return ServerWorkingPending(self.server, self.tool, parked_call_id=None, look_at=None)
         now = timezone.now()
         if self.working_since is not None and now - self.working_since > settings.WORKING_TTL:
             await self._recorded(self._close)
             return RoundLostError(self.server, self.tool, "at work for too long")
         looked = 1 + (0 if self.resumed is None else self.resumed.row.looked)
         look_at = now + min(FIRST_LOOK * 2 ** min(looked - 1, 16), LONGEST_LOOK)
-        await step(partial(parking.leave_working, self.lease, looked=looked, look_at=look_at))
+        leave = partial(
+            parking.leave_working,
+            self.lease,
+            looked=looked,
+            look_at=look_at,
+            deliveries=self.hand.deliveries(),
+        )
+        await step(leave)
         return ServerWorkingPending(
             self.server, self.tool, parked_call_id=self.call.key, look_at=look_at
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from asgiref.sync import sync_to_async
+from django.db import DatabaseError, InterfaceError, close_old_connections
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 from mcp import MCPError
@@ -63,6 +64,9 @@ FIRST_WAIT, LONGEST_WAIT, MAX_WAITS = 0.5, 4.0, 5
 
 #: First and longest pause before a server that is at work is looked after again.
 FIRST_LOOK, LONGEST_LOOK = timedelta(seconds=30), timedelta(hours=1)
+
+#: Pauses in seconds before it is tried again to write down how a call ended: a database restarts.
+RECORD_PAUSES = 0.2, 1.0, 5.0
 
 #: The longest ``Retry-After`` that is kept, in seconds.
 LONGEST_RETRY_AFTER = 86_400.0
@@ -632,14 +636,20 @@ class Drive:
             await self._put_back()
 
     async def _recorded(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        """Write down how a call ended. Should that fail, what it was is worth more."""
-        try:
-            await work(*args)
-        except Exception as error:
-            logger.error(
-                "How a call ended could not be recorded",
-                extra=self._log_fields() | {"error": type(error).__name__},
-            )
+        """Write down how a call ended. Should that fail for good, what it was is worth more."""
+        for pause in (*RECORD_PAUSES, None):
+            try:
+                return await work(*args)
+            except Exception as error:
+                fields = self._log_fields() | {"error": type(error).__name__}
+                if pause is None or not isinstance(error, DatabaseError | InterfaceError):
+                    logger.error("How a call ended could not be recorded", extra=fields)
+                    return None
+                logger.warning("How a call ended could not be recorded yet", extra=fields)
+            await to_the_end(asyncio.sleep(pause))
+            # A connection that broke stays broken until it is closed.
+            await to_the_end(sync_to_async(close_old_connections)())
+        return None
 
     def _log_fields(self) -> dict[str, object]:
         fields: dict[str, object] = {"server": self.server, "tool": self.tool}

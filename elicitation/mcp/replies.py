@@ -47,7 +47,8 @@ _REFUSED: Final = (
     r"|does not (?:match|belong)|belongs to|issued (?:for|to|by) an?(?:other)?\b|too old)"
 )
 _STATE_REFUSED: Final = re.compile(
-    rf"\b{_REFUSED}\b.{{0,40}}?{_STATE}|{_STATE}.{{0,40}}?\b{_REFUSED}\b", re.IGNORECASE | re.DOTALL
+    rf"\b{_REFUSED}\b.{{0,40}}?{_STATE}|{_STATE}.{{0,40}}?\b{_REFUSED}\b",
+    re.IGNORECASE | re.DOTALL,
 )
 #: A state that can be used once was read, by whoever used it: the tool may have run.
 _STATE_USED: Final = re.compile(r"\b(?:used|re-?used|consumed|spent|replay\w*|redeemed)\b", re.I)

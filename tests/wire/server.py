@@ -16,10 +16,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.asking import schema
-
-PLAN = schema("plan", plan={"type": "string", "enum": ["solo", "team-7391"]})
-SEATS = schema("seats", seats={"type": "integer", "minimum": 1, "maximum": 50})
+PLAN = {
+    "type": "object",
+    "properties": {"plan": {"type": "string", "enum": ["solo", "team-7391"]}},
+    "required": ["plan"],
+}
+SEATS = {
+    "type": "object",
+    "properties": {"seats": {"type": "integer", "minimum": 1, "maximum": 50}},
+    "required": ["seats"],
+}
 
 
 @dataclass

@@ -105,7 +105,7 @@ class Ours:
         [key] = parked.elicitation_ids
         await self.answer(key)
         step("answer")
-        result = await resume(self.session, parked.parked_call_id)
+        result = await resume(self.session, parked.parked_call_id, server="shop")
         step("resume")
         return _text(result)
 

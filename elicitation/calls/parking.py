@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any
 
 from django.db import IntegrityError
-from django.db.models import Count, Q
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 
@@ -87,10 +86,11 @@ def find(call: Call) -> bool:
     """
     store.refuse_outer_transaction()
     found = rows().filter(pk=call.key).order_by().values_list("respondent_id", flat=True)
-    respondent = next(iter(found), None)
-    if respondent is not None and respondent != call.respondent_id:
-        raise AnotherRespondentError
-    return respondent is not None
+    for respondent_id in found:
+        if respondent_id != call.respondent_id:
+            raise AnotherRespondentError
+        return True
+    return False
 
 
 def waiting_for(parked_call_id: uuid.UUID) -> list[Elicitation]:
@@ -183,7 +183,7 @@ def resume(parked_call_id: uuid.UUID | str, *, server: str, is_modern: bool) -> 
     def resume() -> Resumed | None:
         if not lease.claim():
             return None
-        row = rows().get(pk=lease.parked_call_id)
+        row = rows().select_related("policy").get(pk=lease.parked_call_id)
         if row.server != server:
             raise WrongServerError
         call, round = Call.of(row), Round.of(row)
@@ -193,7 +193,7 @@ def resume(parked_call_id: uuid.UUID | str, *, server: str, is_modern: bool) -> 
         if row.working_since is not None:
             return resumed()
         try:
-            questions = read(call, round)
+            questions = read(call, round, row.server_policy)
         except ElicitationRefusal as refusal:
             return resumed(refusal=refusal)
         wanted = wanted_answers(call.answers, questions)
@@ -272,13 +272,19 @@ def take(
     return store.in_transaction(take, durable=True)
 
 
-def read(call: Call, round: Round) -> list[inbox.Question]:
+def read(call: Call, round: Round, policy: ServerPolicy | None = None) -> list[inbox.Question]:
     """Return what a round puts to people, as the policy of this moment lets it.
+
+    Args:
+        call: The call.
+        round: Its round.
+        policy: The policy of its server, if the caller has read it in this transaction.
 
     Raises:
         ElicitationRefusal: It cannot be put to a person.
     """
-    policy = ServerPolicy.objects.for_server(call.server)
+    if policy is None:
+        policy = ServerPolicy.objects.for_server(call.server)
     return read_questions(round.requests, server=call.server, tool=call.tool, policy=policy)
 
 
@@ -445,6 +451,7 @@ def _row(call: Call, round: Round, carried: Carried) -> ParkedCall:
         scope_label=call.scope_label,
         call=call.id,
         server=call.server,
+        policy_id=inbox.policy_key(call.server),
         tool=call.tool,
         method=call.method,
         respondent_id=call.respondent_id,
@@ -542,12 +549,10 @@ def refuse_too_many(call: Call, more: int) -> None:
     """Raise ``TooManyOpenRefusal`` where too much waits for this person already."""
     alias = store.write_alias()
     theirs = Elicitation.objects.using(alias).filter(respondent=call.respondent_id).open()
-    mine = Q(policy=inbox.policy_key(call.server))
-    count = theirs.order_by().aggregate(all=Count("pk"), mine=Count("pk", filter=mine))
-    if (
-        count["mine"] + more > settings.MAX_OPEN
-        or count["all"] + more > settings.MAX_OPEN_PER_PERSON
-    ):
+    most = settings.MAX_OPEN_PER_PERSON
+    servers = list(theirs.order_by().values_list("policy_id", flat=True)[: most + 1])
+    of_this = servers.count(inbox.policy_key(call.server))
+    if len(servers) + more > most or of_this + more > settings.MAX_OPEN:
         raise TooManyOpenRefusal(call.server)
 
 

@@ -83,6 +83,7 @@ class Drive:
         tool: The name of the tool.
         arguments: A JSON object.
         call: What is called, and for whom; ``None`` where nobody is asked.
+        options: What each request repeats of the first one (``host.request_options``).
         resumed: The parked call to go on with.
     """
 
@@ -94,6 +95,7 @@ class Drive:
         arguments: Mapping[str, Any] | None,
         *,
         call: Call | None = None,
+        options: Mapping[str, Any] | None = None,
         resumed: parking.Resumed | None = None,
     ) -> None:
         self.host = host
@@ -101,6 +103,7 @@ class Drive:
         self.tool = tool
         self.arguments = None if arguments is None else dict(arguments)
         self.call = call
+        self.options = dict(options or {})
         self.resumed = resumed
         self.rounds = Rounds()
         self.hand = Hand()
@@ -472,12 +475,18 @@ class Drive:
                 input_responses=None if responses is None else dict(responses),
                 # "" is a state; only None is none.
                 request_state=None if round is None else round.request_state,
+                _meta=self.options.get("meta"),
             )
         )
         error: Exception | None = None
         with noted() as exchange:
             try:
-                result = await self.host.session.send_request(request, _AnyResult)
+                result = await self.host.session.send_request(
+                    request,
+                    _AnyResult,
+                    request_read_timeout_seconds=self.options.get("read_timeout"),
+                    progress_callback=self.host.progress,
+                )
                 exchange.reply = exchange.reply or result.model_dump(by_alias=True)
             except Exception as caught:
                 # The SDK's frames have the answers that were sent, and its texts may quote them.

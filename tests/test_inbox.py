@@ -213,7 +213,7 @@ def test_a_form_that_was_replaced_stores_nothing(question: Elicitation, user: Us
         inbox.answer(question.pk, ADA, by=user, fingerprint="0" * 64)
     assert refused.value.code == "replaced"
     assert not StoredFormAnswer.objects.exists()
-    inbox.replace(question.parked_call_id, keep=set(), reason=inbox.REPLACED)
+    inbox.withdraw_all([question], reason=inbox.REPLACED)
     with pytest.raises(inbox.ElicitationClosedError) as closed:
         inbox.answer(question.pk, ADA, by=user)
     assert closed.value.code == "replaced"

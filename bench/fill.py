@@ -45,6 +45,7 @@ def fill(first: int, last: int) -> None:
         message="'Which plan would you like?'",
         requested_schema='\'{"type":"object","properties":{"a":{"type":"string"}}}\'',
         allow_confirmation="FALSE",
+        wide_limits="FALSE",
         fingerprint="'" + "0" * 64 + "'",
         respondent_id=person,
         # One of ten waits, as in a busy site; its time is not up.

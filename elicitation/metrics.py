@@ -32,7 +32,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class Snapshot:
     """Counts and ages at one moment, by the configured names of servers.
 
-    ``questions`` counts elicitations by server and state. Past its deadline an elicitation
+    ``elicitations`` counts them by server and state. Past its deadline an elicitation
     counts as expired, also before its row says so. ``oldest_waiting`` is the age of the oldest
     open elicitation in seconds. ``undelivered`` counts closed elicitations for which nothing
     was sent to the server yet; ``oldest_undelivered`` is the time since the oldest of them was
@@ -40,7 +40,7 @@ class Snapshot:
     """
 
     taken_at: datetime
-    questions: Mapping[tuple[str, str], int]
+    elicitations: Mapping[tuple[str, str], int]
     oldest_waiting: Mapping[str, float]
     undelivered: Mapping[str, int]
     oldest_undelivered: Mapping[str, float]
@@ -53,22 +53,22 @@ def snapshot(now: datetime | None = None) -> Snapshot:
     now = now or timezone.now()
     alias = write_alias()
     rows = Elicitation.objects.using(alias).order_by()
-    questions: Counter[tuple[str, str]] = Counter()
+    elicitations: Counter[tuple[str, str]] = Counter()
     waiting = rows.open(now).values_list("server").annotate(Count("pk"), Min("asked_at"))
     oldest_waiting = {}
     for server, number, asked_at in waiting:
-        questions[server, State.PENDING.value] = number
+        elicitations[server, State.PENDING.value] = number
         oldest_waiting[server] = (now - asked_at).total_seconds()
     for server, number in _by_server(rows.due(now)).items():
-        questions[server, State.EXPIRED.value] += number
+        elicitations[server, State.EXPIRED.value] += number
     closed = rows.closed().values_list("server", "state").annotate(Count("pk"))
     for server, state, number in closed:
-        questions[server, state] += number
+        elicitations[server, state] += number
     undelivered = rows.undelivered().values_list("server")
     waits = list(undelivered.annotate(Count("pk"), Min("closed_at")))
     return Snapshot(
         taken_at=now,
-        questions=dict(questions),
+        elicitations=dict(elicitations),
         oldest_waiting=oldest_waiting,
         undelivered={server: number for server, number, _ in waits},
         oldest_undelivered={
@@ -92,11 +92,11 @@ def prometheus(taken: Snapshot) -> str:
         return {_label("server", server): value for server, value in values.items()}
 
     family(
-        "elicitation_questions",
+        "elicitation_elicitations",
         "Elicitations in the database, by state.",
         {
             f"{_label('server', server)},{_label('state', state)}": number
-            for (server, state), number in taken.questions.items()
+            for (server, state), number in taken.elicitations.items()
         },
     )
     family(

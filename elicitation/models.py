@@ -435,7 +435,7 @@ class ElicitationQuerySet(models.QuerySet["Elicitation"]):
             .order_by("resume_at", "id")
         )
 
-    def with_address(self) -> ElicitationQuerySet:
+    def with_url(self) -> ElicitationQuerySet:
         """Elicitations whose URL is still stored."""
         return self.exclude(url="")
 
@@ -625,7 +625,7 @@ class Elicitation(models.Model):
 
     def get_absolute_url(self) -> str:
         """Return the path of the page of this elicitation."""
-        return reverse("elicitation:question", args=(self.pk,))
+        return reverse("elicitation:detail", args=(self.pk,))
 
     @property
     def short_id(self) -> str:

@@ -640,7 +640,7 @@ class TestStates:
         assert "changed the request while this form was open" in shown.text
         assert not StoredFormAnswer.objects.exists()
 
-    @pytest.mark.parametrize("kind", ["question", "decline"])
+    @pytest.mark.parametrize("kind", ["detail", "decline"])
     def test_line_18_a_stale_token_says_not_sent(self, kind: str, user: User) -> None:
         strict = Client(enforce_csrf_checks=True)
         strict.force_login(user)
@@ -706,7 +706,7 @@ class TestStates:
         assert strict.post(elicitation.get_absolute_url(), answers).status_code == 302
 
     @pytest.mark.parametrize(
-        ("method", "name"), [("get", "question"), ("post", "question"), ("post", "decline")]
+        ("method", "name"), [("get", "detail"), ("post", "detail"), ("post", "decline")]
     )
     def test_line_19_what_is_not_yours_does_not_exist(
         self, method: str, name: str, ada: Client, user: User, other_user: User
@@ -801,7 +801,7 @@ class TestHeaders:
             "errors": send(client, waiting),
             "closed": client.get(done.get_absolute_url()),
             "conflict": send(client, done, a0="0", a1="1"),
-            "not found": client.get(reverse("elicitation:question", args=("x",))),
+            "not found": client.get(reverse("elicitation:detail", args=("x",))),
             "method": client.put(address),
             "unsent": strict.post(address),
             "signed out": Client().get(address),

@@ -400,6 +400,11 @@ def test_an_address_is_shown_and_agreed_to_by_a_choice_of_its_own(
     quoted = "".join(line.removeprefix("| ") for line in before.splitlines())
     assert ADDRESS in quoted
     assert "The link belongs to: example.com" in before
+    # The advice for a form would be wrong here: the link may lead to a page that asks for a key.
+    assert "The server learns only whether you agree." in before
+    assert "What you enter there goes to the operator" in before
+    assert "Never enter passwords" not in before
+    assert "Your answer goes to" not in before
     assert "\n! The link uses an unusual port" in before
     outcome = run(monkeypatch, "answer", question.short_id, typed=("1",))
     assert ended(question) == ("answered", "command", "ada")

@@ -166,7 +166,7 @@ class ElicitationSerializer(serializers.Serializer[Elicitation]):
         return {"name": elicitation.server, "label": one_line(policy.display_name)}
 
 
-class AddressSerializer(serializers.Serializer[Any]):
+class URLSerializer(serializers.Serializer[Any]):
     """A URL that a server wants a person to open, split for display.
 
     Show all of it, as text. ``registrable_domain`` is the end of ``unicode_host`` that says whose
@@ -214,7 +214,7 @@ class ElicitationDetailSerializer(ElicitationSerializer):
     """
 
     fingerprint = serializers.CharField()
-    url = AddressSerializer(allow_null=True)
+    url = URLSerializer(allow_null=True)
     questions = QuestionSerializer(many=True, source="schema.asked")
 
 

@@ -1,4 +1,4 @@
-"""The API's addresses: ``path("api/elicitation/", include("elicitation.api.urls"))``."""
+"""The API's URLs: ``path("api/elicitation/", include("elicitation.api.urls"))``."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class AnyText:
     regex = "(?s:.+)"
 
     def to_python(self, value: str) -> str:
-        """Return the text of the address."""
+        """Return the text of the URL."""
         return value
 
     def to_url(self, value: object) -> str:
-        """Return an id as it stands in an address."""
+        """Return an id as it stands in a URL."""
         return str(value)
 
 

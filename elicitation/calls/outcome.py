@@ -46,15 +46,17 @@ REPLIES: Final[Mapping[str, Reply]] = MappingProxyType(
         "task": Reply(Event.TASK, "the call goes on as a task", "SEP-2663"),
         "invalid_request_state": Reply(
             Event.UNREAD,
-            "the server could not read its state, and says so before any handler runs",
-            "seen: the SDKs for Python and TypeScript, FastMCP, Ruby, PHP (docs/security.md)",
+            "the server could not read its state, and says so instead of acting on the answer",
+            "seen: SDKs of six languages (docs/wire.md)",
         ),
         "header_mismatch": Reply(
             Event.NOT_SENT,
             "the server refused the headers before it read the request",
             f"{_STREAMABLE}, Server Validation",
         ),
-        "connect": Reply(Event.NOT_SENT, "no connection was made", _PYTHON),
+        "connect": Reply(
+            Event.NOT_SENT, "no connection was made: nothing was written", "seen: httpx2 2.16"
+        ),
         "wrong_revision": Reply(
             Event.NOT_SENT,
             "the session did not agree on 2026-07-28: its server would ignore the answers",
@@ -64,7 +66,9 @@ REPLIES: Final[Mapping[str, Reply]] = MappingProxyType(
             Event.NOT_SENT, "the server says that it read no JSON", "JSON-RPC 2.0, section 5.1"
         ),
         "method_not_found": Reply(
-            Event.NOT_SENT, "the server has no such method", "MCP 2026-07-28, basic"
+            Event.NOT_SENT,
+            "the server has no such method, or HTTP 404 as a session of the SDK says it",
+            "MCP 2026-07-28, basic; " + _PYTHON,
         ),
         "unsupported_version": Reply(
             Event.NOT_SENT, "the server does not speak this revision", "MCP 2026-07-28, basic"

@@ -51,7 +51,7 @@ from .reading import (
 from .retention import (
     delete_old,
     expire_due,
-    forget_addresses,
+    forget_urls,
 )
 from .rows import CANCELLED, FINISHED, PROCESS_GONE, REPLACED, withdraw_orphans
 from .url_mode import (
@@ -103,7 +103,7 @@ __all__ = [
     "expire_due",
     "expire_now",
     "follow_up",
-    "forget_addresses",
+    "forget_urls",
     "get",
     "go_on",
     "keep_alive",

@@ -1,7 +1,7 @@
-"""Who may see and answer a question, decided in one place.
+"""Who may see and answer an elicitation, decided in one place.
 
 Inbox, pages, API and notifications all ask the one object that ``ELICITATION_ACCESS`` names.
-Seeing and answering are one right: whoever may not answer learns nothing of the question.
+Seeing and answering are one right: a person who may not answer an elicitation cannot see it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class RespondentAccess:
     """The person who was asked, and nobody else: the default, and the base of other rules.
 
-    A subclass that lets more people answer overrides ``visible``, and ``people`` where they
-    are to be told as well. Instances are made once and must keep no state.
+    A subclass that lets more people answer overrides ``visible``. It overrides ``people`` too,
+    if they are to be notified. One instance serves the whole process and must keep no state.
     """
 
     def visible(
@@ -37,12 +37,12 @@ class RespondentAccess:
         return elicitations.for_respondent(user)
 
     def people(self, elicitation: Elicitation) -> QuerySet[Any]:
-        """Return the users who are told that this question waits."""
+        """Return the users who are notified of this elicitation."""
         return _users().filter(pk=elicitation.respondent_id)
 
 
 class GroupAccess(RespondentAccess):
-    """The respondent, and everybody who is in a group with them; all of them are told.
+    """The respondent, and everybody who is in a group with them; all of them are notified.
 
     The user model needs Django's ``PermissionsMixin``.
     """
@@ -50,7 +50,7 @@ class GroupAccess(RespondentAccess):
     def visible(
         self, elicitations: ElicitationQuerySet, user: AbstractBaseUser
     ) -> ElicitationQuerySet:
-        """Return the questions of this person and of the members of their groups."""
+        """Return the elicitations of this person and of the members of their groups."""
         groups = cast("PermissionsMixin", user).groups.all()
         members = _users().filter(groups__in=groups).values("pk")
         return elicitations.filter(Q(respondent=user.pk) | Q(respondent__in=members))
@@ -64,13 +64,13 @@ class GroupAccess(RespondentAccess):
 class PermissionAccess(RespondentAccess):
     """The respondent, and holders of the permission ``elicitation.answer_any``.
 
-    Holders are not told of each question: they look in.
+    Holders of the permission are not notified.
     """
 
     def visible(
         self, elicitations: ElicitationQuerySet, user: AbstractBaseUser
     ) -> ElicitationQuerySet:
-        """Return every question to a holder of the permission, and to others their own."""
+        """Return every elicitation to a holder of the permission, and to others their own."""
         if cast("PermissionsMixin", user).has_perm("elicitation.answer_any"):
             return elicitations
         return super().visible(elicitations, user)
@@ -90,8 +90,8 @@ def visible(
 ) -> ElicitationQuerySet:
     """Return those of ``elicitations`` that ``user`` may see and answer.
 
-    Nobody in particular sees nothing: to look for ``respondent=None`` would find the questions
-    of people whose accounts were deleted.
+    A user without a key sees nothing: ``respondent=None`` would find the elicitations of people
+    whose accounts were deleted.
     """
     if not user.is_authenticated or user.pk is None:
         return elicitations.none()

@@ -22,7 +22,7 @@ FIELDS = (
     "round",
     "message",
     "requested_schema",
-    # Of an address the host alone: paths and queries carry secrets.
+    # Only the host of a URL: paths and queries carry secrets.
     "url_host",
     "fingerprint",
     "respondent",
@@ -46,7 +46,7 @@ Record = dict[str, str | int | None]
 def records(
     *, since: datetime | None = None, until: datetime | None = None, batch_size: int = 1000
 ) -> Iterator[Record]:
-    """Yield a record of each question that was asked in a time, the oldest first.
+    """Yield a record of each elicitation that was asked in a period, the oldest first.
 
     Read in pages by key: that needs the memory of one page on every database (MariaDB's driver
     would fetch a whole result at once) and holds no transaction open while somebody slowly
@@ -77,7 +77,7 @@ def records(
 def spreadsheet_cell(value: str | int | None) -> str | int:
     """Return a value as a cell that no spreadsheet takes for a formula.
 
-    A server chooses what its messages begin with, and whoever opens the export trusts it.
+    A server chooses what its messages begin with, and a spreadsheet would run a formula.
     """
     if value is None:
         return ""

@@ -105,14 +105,14 @@ def answer(
         elicitation: Its id, or the row that ``get`` returned for this person.
         answers: By property name, or what ``check_answers`` returned for the row's schema.
         by: Who answers.
-        via: Through which face.
-        fingerprint: That of the form the person saw, where the face knows it.
+        via: The interface that was used.
+        fingerprint: The fingerprint of the form that the person saw, if it is known.
         unread: As for ``check_answers``.
 
     Raises:
         AnswerRefusals: An answer does not fit, or has the format of a credential.
-        ElicitationClosedError: It was answered otherwise, declined or withdrawn, or its time is
-            up.
+        ElicitationClosedError: It was answered differently, was declined or withdrawn, or has
+            expired.
         ElicitationReplacedError: The form is not the one that was asked.
         WrongModeError: It asks to open a URL.
         Elicitation.DoesNotExist: There is no such elicitation for this person.
@@ -158,7 +158,7 @@ def accept(
     closed = close(
         elicitation, State.ANSWERED, by=by, via=via, answers=answers, answer_digest=digest
     )
-    # The same person: somebody else who may answer must not find out by guessing.
+    # The same person: others who may answer must not find out the answer by guessing.
     same = closed.answer_digest == digest and closed.closed_by_id == by.pk
     if closed.state != State.ANSWERED or not same:
         raise ElicitationClosedError(closed)
@@ -170,15 +170,15 @@ def decline(
 ) -> Elicitation:
     """Record that a person declined; declining again succeeds again.
 
-    Who agreed to open an address can still decline as long as the server asks for it.
+    A person who agreed to open a URL can still decline as long as the server asks for it.
 
     Args:
         elicitation: Its id, or the row that ``get`` returned for this person.
         by: Who declines.
-        via: Through which face.
+        via: The interface that was used.
 
     Raises:
-        ElicitationClosedError: It was answered or withdrawn, or its time is up.
+        ElicitationClosedError: It was answered or withdrawn, or has expired.
         Elicitation.DoesNotExist: There is no such elicitation for this person.
     """
     closed = close(of(by, elicitation), State.DECLINED, by=by, via=via)
@@ -196,17 +196,17 @@ def withdraw(
     via: str = Via.HOST,
     reason: str = "",
 ) -> Elicitation:
-    """Take a question back; withdrawing again succeeds again. The server is told ``decline``.
+    """Withdraw an elicitation; the server receives ``decline``. Again succeeds again.
 
     Args:
-        elicitation_id: The question.
-        by: Who takes it back; nobody where a program does.
-        via: Through which face.
+        elicitation_id: Its id.
+        by: Who withdraws it; ``None`` for a program.
+        via: The interface that was used.
         reason: A code for the audit, such as ``replaced``.
 
     Raises:
-        ElicitationClosedError: It is closed otherwise.
-        Elicitation.DoesNotExist: There is no such question.
+        ElicitationClosedError: It was closed in another way.
+        Elicitation.DoesNotExist: There is no such elicitation.
     """
     elicitation = Elicitation.objects.using(write_alias()).get(pk=elicitation_id)
     closed = close(elicitation, State.WITHDRAWN, by=by, via=via, reason=reason)
@@ -216,10 +216,10 @@ def withdraw(
 
 
 def expire(elicitation_id: uuid.UUID, *, via: str = Via.HOST) -> Elicitation:
-    """Note that a question's time is up, if it is; the server is told ``decline``.
+    """Let an elicitation expire if its deadline has passed; the server receives ``decline``.
 
     Raises:
-        Elicitation.DoesNotExist: There is no such question.
+        Elicitation.DoesNotExist: There is no such elicitation.
     """
     elicitation = Elicitation.objects.using(write_alias()).get(pk=elicitation_id)
     return _expire(elicitation, via=via) if elicitation.is_expired() else elicitation
@@ -228,11 +228,11 @@ def expire(elicitation_id: uuid.UUID, *, via: str = Via.HOST) -> Elicitation:
 def expire_now(
     elicitation_id: uuid.UUID, *, by: AbstractBaseUser | None = None, via: str = Via.HOST
 ) -> Elicitation:
-    """End the time to answer a question, before its deadline; again succeeds again.
+    """Let an elicitation expire before its deadline. Again succeeds again.
 
     Raises:
-        ElicitationClosedError: It is closed otherwise.
-        Elicitation.DoesNotExist: There is no such question.
+        ElicitationClosedError: It was closed in another way.
+        Elicitation.DoesNotExist: There is no such elicitation.
     """
     elicitation = Elicitation.objects.using(write_alias()).get(pk=elicitation_id)
     closed = close(elicitation, State.EXPIRED, by=by, via=via)
@@ -258,9 +258,9 @@ def close(
     now: datetime | None = None,
     redoable: bool = False,
 ) -> Elicitation:
-    """Close a question in this state, if it is still open; return what it is then.
+    """Close an elicitation in this state, if it is pending; return it as it is then.
 
-    Where its time is up it expires instead. Otherwise the first one wins.
+    After its deadline it expires instead. The first one to close it wins.
     """
 
     def close() -> Elicitation:
@@ -269,7 +269,7 @@ def close(
         if not win(
             elicitation,
             state=State.EXPIRED if late else state,
-            # Only who agreed to open the address still needs it.
+            # Only a person who agreed to open the URL still needs it.
             url=elicitation.url if state == State.ANSWERED and not late else "",
             reason="" if late else reason,
             closed_at=at,
@@ -289,7 +289,7 @@ def close(
 
 @sensitive_variables()
 def _record(elicitation: Elicitation, answers: Mapping[str, FormAnswer]) -> None:
-    """Leave what the server is to be told of a closed question."""
+    """Store the answer that the server receives about a closed elicitation."""
     accepted = elicitation.state == State.ANSWERED
     store = DatabaseFormAnswerStore(
         scope=elicitation.scope,
@@ -312,7 +312,7 @@ def _record(elicitation: Elicitation, answers: Mapping[str, FormAnswer]) -> None
 
 
 def _take_back(elicitation: Elicitation, *, via: str) -> None:
-    """Turn a consent into a decline, where the server still asks for the address."""
+    """Turn a consent into a decline, if the server still asks for the URL."""
     now = timezone.now()
     going_on = Elicitation.objects.using(write_alias()).going_on()
 

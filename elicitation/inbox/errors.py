@@ -10,9 +10,9 @@ from .rows import REPLACED
 
 
 class ElicitationClosedError(ElicitationError):
-    """The question is closed, otherwise than was asked for now.
+    """The elicitation is closed, and not in the way that was asked for now.
 
-    ``code`` is its state, or ``replaced`` where the server asked something else meanwhile.
+    ``code`` is its state, or ``replaced`` if the server has asked something else since then.
     """
 
     def __init__(self, elicitation: Elicitation, *, code: str = "") -> None:
@@ -20,11 +20,11 @@ class ElicitationClosedError(ElicitationError):
         if not code:
             replaced = elicitation.reason == REPLACED
             code = REPLACED if replaced else str(elicitation.current_state())
-        super().__init__(f"The question is closed: {code}.", code=code)
+        super().__init__(f"The elicitation is closed: {code}.", code=code)
 
 
 class ElicitationReplacedError(ElicitationClosedError):
-    """The form that was sent is not the one that waits now; nothing was stored."""
+    """The form that was sent is not the one that is asked now; nothing was stored."""
 
     def __init__(self, elicitation: Elicitation) -> None:
         super().__init__(elicitation, code=REPLACED)
@@ -35,16 +35,16 @@ class AnswerRefusals(ElicitationError):
 
     def __init__(self, errors: Mapping[str, AnswerRefusal]) -> None:
         self.errors = dict(errors)
-        super().__init__(f"Answers that do not fit: {len(self.errors)}.", code="answers")
+        super().__init__(f"Some answers do not fit: {len(self.errors)}.", code="answers")
 
 
 class WrongModeError(ElicitationError):
-    """A form was to be consented to, or the consent to an address sent as a form's answer.
+    """``consent`` was called for a form, or ``answer`` for a URL.
 
-    Only ``consent`` consents: a program that answers confirmations without looking at what is
-    asked must not agree to an address by that.
+    Only ``consent`` consents: a program that answers confirmations without looking at them must
+    not agree to a URL by that.
     """
 
     def __init__(self, elicitation: Elicitation) -> None:
-        asks = "to open an address, not for answers" if elicitation.is_url else "for answers"
-        super().__init__(f"The question asks {asks}.", code="wrong_mode")
+        asks = "to open a URL, not for answers" if elicitation.is_url else "for answers"
+        super().__init__(f"The elicitation asks {asks}.", code="wrong_mode")

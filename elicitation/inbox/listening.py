@@ -1,8 +1,8 @@
-"""Hear at once, on PostgreSQL, of questions that are closed in other processes.
+"""On PostgreSQL, learn at once of elicitations that other processes close.
 
-Whoever closes a question whose server waits tells so with ``NOTIFY`` in the closing transaction:
-PostgreSQL passes it on when that commits, and only then. A process in which calls wait hears it
-on one connection for all of them (``LISTEN``), and asks the database nothing meanwhile.
+A process that closes an elicitation whose server waits sends ``NOTIFY`` in the same transaction.
+PostgreSQL delivers the notification when the transaction commits. A process with waiting calls
+listens on one connection for all of them (``LISTEN``) and does not poll the database.
 
 A pooler can swallow all that is said without an error. The connection is therefore believed only
 once it has heard a word that this process has sent by Django's own connection, which is the way
@@ -28,9 +28,9 @@ logger = logging.getLogger("elicitation")
 
 T = TypeVar("T")
 
-#: Of the whole database; ids of questions tell one site from another that shares it.
+#: One channel for the whole database; ids keep sites apart that share a database.
 CHANNEL = "elicitation_closed"
-#: How long a connection has to be opened and to hear its first word, in seconds.
+#: How long opening a connection and its test notification may take, in seconds.
 PATIENCE = 10.0
 #: How long until listening is tried again after it failed, in seconds.
 RETRY = 60.0
@@ -41,7 +41,7 @@ KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_coun
 
 
 def tell(elicitation_id: uuid.UUID) -> None:
-    """Tell all who listen that a question is closed, once the transaction commits.
+    """Notify all listening processes of a closed elicitation when the transaction commits.
 
     Does nothing but on PostgreSQL.
     """
@@ -52,7 +52,7 @@ def tell(elicitation_id: uuid.UUID) -> None:
 
 
 def stop_if_cancelled() -> None:
-    """Raise ``CancelledError`` where this task was cancelled and was not told.
+    """Raise ``CancelledError`` if this task was cancelled and the exception was lost.
 
     A cancellation that comes while ``sync_to_async`` waits for its thread gets lost in it.
     """
@@ -82,14 +82,14 @@ async def between_requests(work: Callable[[], T]) -> T:
 
 
 class Listener:
-    """Hears which questions are closed, as long as ``run`` runs in an event loop.
+    """Learns which elicitations are closed, as long as ``run`` runs in an event loop.
 
     Args:
-        closed: Called with the id of each question that is closed in any process.
-        look: Looks up what was closed before this began to hear.
+        closed: Called with the id of each elicitation that any process closes.
+        look: Looks up what was closed before listening began.
     """
 
-    #: Whether the log says already why nothing is heard; it says so once in a process.
+    #: Whether the log already says why listening fails; each process logs it once.
     complained: ClassVar[bool] = False
 
     def __init__(
@@ -101,7 +101,7 @@ class Listener:
         self.hears = False
 
     async def run(self) -> None:
-        """Listen until cancelled; return where the database has nothing to listen to."""
+        """Listen until cancelled; return at once if the database has no ``LISTEN``."""
         while True:
             try:
                 params = _connection_params()
@@ -109,8 +109,8 @@ class Listener:
                     return
                 await self._listen(params)
             except TimeoutError:
-                self._complain("nothing was heard in time; is there a pooler in between?")
-            # Whatever it is, the questions are looked up instead, so no call suffers.
+                self._complain("no notification arrived in time; is there a pooler in between?")
+            # The process polls instead, so no call fails.
             except Exception as error:
                 self._complain(type(error).__name__)
             finally:
@@ -132,7 +132,7 @@ class Listener:
                         patience.reschedule(None)
                         self.hears = True
                         Listener.complained = False
-                        logger.debug("PostgreSQL is listened to; no question is looked up")
+                        logger.debug("The process listens to PostgreSQL and does not poll")
                         continue
                     # Whoever uses the database can say anything there.
                     with suppress(ValueError):
@@ -144,13 +144,13 @@ class Listener:
         if not Listener.complained:
             Listener.complained = True
             logger.warning(
-                "PostgreSQL cannot be listened to; closed questions are looked up instead",
+                "The process cannot listen to PostgreSQL; it polls instead",
                 extra={"reason": reason},
             )
 
 
 def _connection_params() -> dict[str, Any] | None:
-    """Return what a connection to the written database needs; ``None`` where none can listen."""
+    """Return the parameters of a connection that can listen; ``None`` if none can."""
     connection: Any = connections[write_alias()]
     if connection.vendor != "postgresql":
         return None

@@ -30,7 +30,7 @@ logger = logging.getLogger("elicitation")
 
 
 def email_when_asked(elicitation_id: UUID, **kwargs: Any) -> None:
-    """Receive ``elicitation_asked``: send the e-mail, where the site wants one."""
+    """Receive ``elicitation_asked``: send the e-mail, if the site wants one."""
     if settings.EMAIL:
         send_email(elicitation_id)
 
@@ -43,9 +43,9 @@ def hook_when_asked(elicitation_id: UUID, **kwargs: Any) -> None:
 
 
 def send_email(elicitation_id: UUID) -> bool:
-    """Send those who are to answer a question an e-mail each, unless it was sent or is closed.
+    """Send each person who may answer an elicitation one e-mail, if it is open and none was sent.
 
-    That is the respondent alone, unless ``ELICITATION_ACCESS`` says otherwise.
+    By default that is the respondent; ``ELICITATION_ACCESS`` can name more people.
 
     May be called at any time later, and by several processes: by a task queue, for example.
 
@@ -73,7 +73,7 @@ def send_email(elicitation_id: UUID) -> bool:
         with translation.override(_language(person)):
             message = _message(elicitation, base_url, _address(person))
         message.send()
-    logger.info("A person was sent an e-mail about a question", extra=log_fields(elicitation))
+    logger.info("A person was sent an e-mail about an elicitation", extra=log_fields(elicitation))
     return True
 
 
@@ -98,11 +98,11 @@ def _message(elicitation: Elicitation, base_url: str, address: str) -> EmailMult
 
 
 def _address(user: AbstractBaseUser) -> str:
-    """Return the address of somebody who can still sign in, else nothing."""
+    """Return the e-mail address of a user who can still sign in, else nothing."""
     return str(getattr(user, user.get_email_field_name(), "") or "") if user.is_active else ""
 
 
 def _language(user: AbstractBaseUser) -> str:
-    """Return the language to write in: whoever asked may have had any other active."""
+    """Return the language to write in; the one that is active now may be another person's."""
     chosen = settings.USER_LANGUAGE
     return str(chosen(user) or "") if chosen else django_settings.LANGUAGE_CODE

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def closed_among(elicitation_ids: Collection[uuid.UUID]) -> list[uuid.UUID]:
-    """Return those of these questions that are not pending any more."""
+    """Return the ids of those among these elicitations that are closed."""
     rows = Elicitation.objects.using(write_alias()).closed().filter(pk__in=elicitation_ids)
     return list(rows.values_list("pk", flat=True))
 
@@ -48,7 +48,7 @@ def get(user: AbstractBaseUser | AnonymousUser, elicitation_id: object) -> Elici
 
 
 def of(user: AbstractBaseUser, elicitation: Elicitation | uuid.UUID) -> Elicitation:
-    """Return the row that ``get`` read for this person, or read it, where it did not.
+    """Return this row if ``get`` read it for this person; otherwise read it.
 
     Raises:
         Elicitation.DoesNotExist: As ``get``.
@@ -59,19 +59,19 @@ def of(user: AbstractBaseUser, elicitation: Elicitation | uuid.UUID) -> Elicitat
 
 
 def visible(user: AbstractBaseUser) -> ElicitationQuerySet:
-    """Every question that this person may see, whatever became of it."""
+    """Every elicitation that this person may see, in any state."""
     return access.visible(Elicitation.objects.all(), user)
 
 
 def waiting(user: AbstractBaseUser) -> ElicitationQuerySet:
-    """What waits for this person, the oldest deadline first."""
+    """The open elicitations that this person may answer, the oldest deadline first."""
     return visible(user).open()
 
 
 def recent(user: AbstractBaseUser) -> ElicitationQuerySet:
-    """What this person answered, declined or let expire, the latest first.
+    """The closed elicitations that this person may see, the latest first.
 
-    A question whose time is up is among them, whether its row says so yet or not.
+    An elicitation past its deadline is among them, even if its row is not closed yet.
     """
     theirs = visible(user)
     return (theirs.closed() | theirs.due()).order_by(
@@ -80,7 +80,7 @@ def recent(user: AbstractBaseUser) -> ElicitationQuerySet:
 
 
 def shown(elicitation: Elicitation) -> None:
-    """Note, for the audit, that the question was shown; only the first time counts."""
+    """Record for the audit that the elicitation was shown; only the first time counts."""
     if elicitation.first_shown_at is None:
         rows = Elicitation.objects.using(write_alias())
         unseen = rows.filter(pk=elicitation.pk, first_shown_at=None)
@@ -88,7 +88,7 @@ def shown(elicitation: Elicitation) -> None:
 
 
 def follow_up(elicitation: Elicitation) -> Elicitation | None:
-    """Return what the same call asks the same person now, if it asks anything."""
+    """Return an open elicitation of the same call and respondent, if there is another one."""
     return (
         Elicitation.objects.using(write_alias())
         .of_call(elicitation.parked_call_id)

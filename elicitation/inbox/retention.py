@@ -13,9 +13,9 @@ Via = Elicitation.Via
 
 
 def expire_due(*, now: datetime | None = None, via: str = Via.COMMAND, limit: int = 500) -> int:
-    """Close up to ``limit`` questions whose time is up, and announce each; return how many.
+    """Let up to ``limit`` elicitations past their deadline expire; return how many did.
 
-    Each is a transaction of its own: none is locked for longer than its own closing takes.
+    Each is closed in a transaction of its own, so that each is locked for a short time only.
     """
     due = Elicitation.objects.using(write_alias()).due(now).order_by("expires_at")[:limit]
     closed = [
@@ -24,12 +24,12 @@ def expire_due(*, now: datetime | None = None, via: str = Via.COMMAND, limit: in
     return sum(elicitation.state == State.EXPIRED for elicitation in closed)
 
 
-def forget_addresses(before: datetime, *, limit: int = 500) -> int:
-    """Forget up to ``limit`` addresses of questions that were closed at ``before`` or earlier.
+def forget_urls(before: datetime, *, limit: int = 500) -> int:
+    """Forget up to ``limit`` URLs of elicitations that were closed at ``before`` or earlier.
 
-    They may hold secrets. Nobody is shown them any more once consent to them has expired.
+    URLs may hold secrets. No page shows them after the consent has expired.
     """
-    rows = Elicitation.objects.using(write_alias()).closed_before(before).with_address()
+    rows = Elicitation.objects.using(write_alias()).closed_before(before).with_url()
     old = list(rows.order_by("closed_at").values_list("pk", flat=True)[:limit])
 
     def forget() -> int:
@@ -39,7 +39,7 @@ def forget_addresses(before: datetime, *, limit: int = 500) -> int:
 
 
 def delete_old(before: datetime, *, limit: int = 500) -> int:
-    """Delete up to ``limit`` questions that were closed at ``before`` or earlier."""
+    """Delete up to ``limit`` elicitations that were closed at ``before`` or earlier."""
     rows = Elicitation.objects.using(write_alias())
     # Keys first: MariaDB knows no LIMIT in a subquery, and a short DELETE holds short locks.
     old = list(
@@ -47,7 +47,7 @@ def delete_old(before: datetime, *, limit: int = 500) -> int:
     )
 
     def delete() -> int:
-        # A closed row stays closed, so the condition cannot become false meanwhile.
+        # A closed row stays closed, so the condition stays true.
         return rows.closed_before(before).filter(pk__in=old).delete()[0]
 
     return in_transaction(delete, redoable=True) if old else 0

@@ -1,4 +1,4 @@
-"""How an elicitation's row changes, and who is told of it once that has committed."""
+"""How an elicitation's row changes, and the signals that are sent after the commit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .listening import tell
 
 logger = logging.getLogger("elicitation")
 
-#: Reasons for which the app itself takes a question back.
+#: Reasons for which the app itself withdraws an elicitation.
 REPLACED, FINISHED = "replaced", "finished"
 #: The same, for one in the middle of a call: the request was cancelled, or its process is gone.
 CANCELLED, PROCESS_GONE = "cancelled", "process_gone"
@@ -27,10 +27,10 @@ TAKEN_BACK = "taken_back"
 def win(
     elicitation: Elicitation, among: ElicitationQuerySet | None = None, **changes: object
 ) -> bool:
-    """Change a pending question, if nobody else closed it first.
+    """Change a pending elicitation, if nobody else closed it first.
 
     Args:
-        elicitation: The question.
+        elicitation: The elicitation.
         among: The pending ones that it must be one of; by default all.
         changes: What is written.
     """
@@ -39,13 +39,13 @@ def win(
     if not change(elicitation, among, **changes):
         return False
     if elicitation.in_call:
-        # Only then does anybody listen: commits that tell something wait for one another.
+        # Commits that send ``NOTIFY`` wait for one another, so it is sent only if a call waits.
         tell(elicitation.pk)
     return True
 
 
 def change(elicitation: Elicitation, among: ElicitationQuerySet, **changes: object) -> bool:
-    """Change a question's row, and what is in hand of it, if it still is one of these."""
+    """Change an elicitation's row and this object of it, if the row is among these."""
     if among.filter(pk=elicitation.pk).update(**changes) != 1:
         return False
     for name, value in changes.items():
@@ -59,7 +59,7 @@ def withdraw_unasked(
     """Withdraw what no server asks any more, inside a transaction; there is no answer to send.
 
     Args:
-        elicitation: The question.
+        elicitation: The elicitation.
         reason: A code for the audit.
         among: As for ``win``.
 
@@ -101,7 +101,7 @@ def withdraw_orphans(among: ElicitationQuerySet, *, limit: int = 100) -> int:
 
 
 def log_fields(elicitation: Elicitation) -> dict[str, object]:
-    """Return what every log record about a question carries: ids and states, no content."""
+    """Return what every log record about an elicitation has: ids and states, no content."""
     fields: dict[str, object] = {
         "elicitation_id": str(elicitation.pk),
         "parked_call_id": str(elicitation.parked_call_id),

@@ -35,37 +35,37 @@ def consent(
     via: str = Via.PAGE,
     fingerprint: str | None = None,
 ) -> Elicitation:
-    """Record that a person agrees to open an address; agreeing again succeeds again.
+    """Record that a person agrees to open a URL; agreeing again succeeds again.
 
-    The server is told ``accept``, without content, as often as it asks for the same address
+    The server receives ``accept``, without content, as often as it asks for the same URL
     within ``ELICITATION_ANSWER_TTL`` (MCP 2026-07-28, client/elicitation, "URL Mode").
 
     Args:
         elicitation: Its id, or the row that ``get`` returned for this person.
         by: Who agrees.
-        via: Through which face.
-        fingerprint: That of the address the person saw, where the face knows it.
+        via: The interface that was used.
+        fingerprint: The fingerprint of the URL that the person saw, if it is known.
 
     Raises:
-        URLPolicyRefusal: The server's policy does not list the address any more.
-        URLRefusal: Nor is it one that is put in front of anyone any more.
-        ElicitationClosedError: Somebody else agreed, or it was declined or withdrawn, or its time
-            is up.
-        ElicitationReplacedError: The address is not the one that was asked.
+        URLPolicyRefusal: The policy of the server no longer lists the URL.
+        URLRefusal: The app no longer shows such a URL to anyone.
+        ElicitationClosedError: Somebody else agreed, or it was declined or withdrawn, or has
+            expired.
+        ElicitationReplacedError: The URL is not the one that was asked.
         WrongModeError: It is a form.
-        Elicitation.DoesNotExist: There is no such question for this person.
+        Elicitation.DoesNotExist: There is no such elicitation for this person.
     """
     elicitation = same_form(of(by, elicitation), fingerprint)
     if not elicitation.is_url:
         raise WrongModeError(elicitation)
     if elicitation.is_open():
-        # What the person sees next is the link: the policy of now decides.
+        # The person sees the link next, so the policy of this moment decides.
         elicitation.server_policy.parse_url(elicitation.url)
     return accept(elicitation, {}, "", by=by, via=via)
 
 
 def consent_lasts(elicitation: Elicitation) -> bool:
-    """Whether a person agreed to open the address, and may still do so."""
+    """Whether a person agreed to open the URL, and may still do so."""
     return (
         elicitation.is_url
         and elicitation.state == State.ANSWERED
@@ -75,20 +75,20 @@ def consent_lasts(elicitation: Elicitation) -> bool:
 
 
 def waits_for_completion(elicitation: Elicitation) -> bool:
-    """Whether a person agreed to open the address, and the server still asks for the same."""
+    """Whether a person agreed to open the URL, and the server still asks for it."""
     rows = Elicitation.objects.using(write_alias())
     return elicitation.is_url and rows.going_on().filter(pk=elicitation.pk).exists()
 
 
 def go_on(elicitation: Elicitation | uuid.UUID, *, by: AbstractBaseUser) -> Elicitation:
-    """Note that a person has done what they opened the address for, and tell the host.
+    """Record that a person has finished at a URL, and send ``elicitation_closed`` once more.
 
-    The host is told by ``elicitation_closed``, once more, and goes on with the call. Where the
-    call has ended meanwhile, or somebody else agreed, nothing happens.
+    The host then resumes the call. Nothing happens if the call has finished, or if somebody
+    else agreed.
 
     Raises:
         WrongModeError: It is a form.
-        Elicitation.DoesNotExist: There is no such question for this person.
+        Elicitation.DoesNotExist: There is no such elicitation for this person.
     """
     elicitation = of(by, elicitation)
     if not elicitation.is_url:
@@ -124,7 +124,7 @@ def complete(server: str, url_id: str) -> int:
 
 def _go_on(elicitation: Elicitation, **others: Any) -> bool:
     now = timezone.now()
-    # An id that counts once may have counted meanwhile.
+    # An id that counts once may have been used since it was read.
     going_on = (
         Elicitation.objects.using(write_alias()).going_on().filter(url_id=elicitation.url_id)
     )
@@ -134,7 +134,7 @@ def _go_on(elicitation: Elicitation, **others: Any) -> bool:
             elicitation,
             going_on,
             continued_at=now,
-            # In the outbox again, should nobody go on with the call.
+            # Back into the outbox, in case no host resumes the call.
             resume_at=now + settings.RESUME_AFTER,
             resent=0,
             delivered_at=None,
@@ -148,7 +148,7 @@ def _go_on(elicitation: Elicitation, **others: Any) -> bool:
 
 
 def continued(elicitation_ids: Collection[uuid.UUID], since: datetime) -> datetime | None:
-    """Return when somebody last said, since then, that they finished at one of these addresses."""
+    """Return when a person last said, since that moment, that they finished at one of the URLs."""
     rows = Elicitation.objects.using(write_alias()).filter(pk__in=elicitation_ids)
     said: datetime | None = rows.filter(continued_at__gte=since).aggregate(
         last=Max("continued_at")

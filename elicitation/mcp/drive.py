@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
+from django.db import DatabaseError, InterfaceError, close_old_connections
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 from mcp import MCPError
@@ -61,6 +62,9 @@ FIRST_WAIT, LONGEST_WAIT, MAX_WAITS = 0.5, 4.0, 5
 
 #: First and longest pause before a server that is at work is looked after again.
 FIRST_LOOK, LONGEST_LOOK = timedelta(seconds=30), timedelta(hours=1)
+
+#: Pauses in seconds before it is tried again to write down how a call ended: a database restarts.
+RECORD_PAUSES = 0.2, 1.0, 5.0
 
 #: The longest ``Retry-After`` that is kept, in seconds.
 LONGEST_RETRY_AFTER = 86_400.0
@@ -542,10 +546,11 @@ class Drive:
 
     async def _leave_working(self) -> Exception:
         """Leave a call whose server is at work, to be looked after again."""
-        assert self.call is not None
-        assert self.lease is not None
-        assert self.working_since is not None
-        if timezone.now() - self.working_since > settings.WORKING_TTL:
+        if self.call is None or self.lease is None:
+            # The first reply is a task: there is no round to park the call in.
+            return ServerWorkingPending(self.server, self.tool, parked_call_id=None, look_at=None)
+        since = self.working_since
+        if since is not None and timezone.now() - since > settings.WORKING_TTL:
             await self._recorded(self._close)
             return RoundLostError(self.server, self.tool, "at work for too long")
         return ServerWorkingPending(
@@ -560,7 +565,9 @@ class Drive:
         assert self.lease is not None
         looked = 0 if self.resumed is None else self.resumed.row.looked
         look_at: datetime = timezone.now() + backoff.pause(looked, FIRST_LOOK, LONGEST_LOOK)
-        parking.leave_working(self.lease, looked=looked + 1, look_at=look_at)
+        parking.leave_working(
+            self.lease, looked=looked + 1, look_at=look_at, deliveries=self.hand.deliveries()
+        )
         return look_at
 
     async def _not_sent(self) -> Exception:
@@ -635,14 +642,20 @@ class Drive:
             await self._put_back()
 
     async def _recorded(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        """Write down how a call ended. Should that fail, what it was is worth more."""
-        try:
-            await work(*args)
-        except Exception as error:
-            logger.error(
-                "How a call ended could not be recorded",
-                extra=self._log_fields() | {"error": type(error).__name__},
-            )
+        """Write down how a call ended. Should that fail for good, what it was is worth more."""
+        for pause in (*RECORD_PAUSES, None):
+            try:
+                return await work(*args)
+            except Exception as error:
+                fields = self._log_fields() | {"error": type(error).__name__}
+                if pause is None or not isinstance(error, DatabaseError | InterfaceError):
+                    logger.error("How a call ended could not be recorded", extra=fields)
+                    return None
+                logger.warning("How a call ended could not be recorded yet", extra=fields)
+            await to_the_end(asyncio.sleep(pause))
+            # A connection that broke stays broken until it is closed.
+            await to_the_end(sync_to_async(close_old_connections)())
+        return None
 
     def _log_fields(self) -> dict[str, object]:
         fields: dict[str, object] = {"server": self.server, "tool": self.tool}

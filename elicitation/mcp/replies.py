@@ -39,19 +39,26 @@ INVALID_PARAMS = -32602
 #: The reason with which the servers of several SDKs refuse a state they cannot read (any more).
 INVALID_STATE = "invalid_request_state"
 
-#: What servers say without that reason, in the message or as the data of a -32602: the SDKs for
-#: Ruby, PHP and Rust, and servers written by hand after MCP's example.
-_STATE_REFUSED: Final = re.compile(
-    r"(?:invalid|expired|unknown|tampered|unrecogni[sz]ed|malformed|failed verification)"
-    r"[^.]{0,40}request[ _-]?state"
-    r"|request[ _-]?state[^.]{0,40}"
-    r"(?:invalid|expired|unknown|tampered|unrecogni[sz]ed|malformed|failed verification)",
-    re.IGNORECASE,
+#: What servers say without that reason: SDKs and servers written by hand (docs/wire.md).
+_STATE: Final = r"request[ _-]?state\b"
+_REFUSED: Final = (
+    r"(?:invalid|expired|unknown|tampered|forged|bad|corrupt|malformed|unrecogni[sz]ed|unreadable"
+    r"|mismatch|verif(?:y|ied|ication)|signature|integrity|not valid|not issued|not one"
+    r"|does not (?:match|belong)|belongs to|issued (?:for|to|by) an?(?:other)?\b|too old)"
 )
+_STATE_REFUSED: Final = re.compile(
+    rf"\b{_REFUSED}\b.{{0,40}}?{_STATE}|{_STATE}.{{0,40}}?\b{_REFUSED}\b",
+    re.IGNORECASE | re.DOTALL,
+)
+#: A state that can be used once was read, by whoever used it: the tool may have run.
+_STATE_USED: Final = re.compile(r"\b(?:used|re-?used|consumed|spent|replay\w*|redeemed)\b", re.I)
+#: Under which codes these texts are looked at. Servers raise others from inside of handlers, for
+#: any reason. Apache Juneau has an expired state as -32022.
+_STATE_CODES: Final = frozenset({INVALID_PARAMS, UNSUPPORTED_VERSION})
 
-#: The exceptions of the HTTP client that say that nothing was written.
-_NEVER_SENT: Final = frozenset(
-    {"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol"}
+#: The exceptions of the HTTP client that say that nothing was written to the server.
+NEVER_SENT: Final = frozenset(
+    {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol"}
 )
 
 
@@ -153,6 +160,8 @@ def judge(error: BaseException, exchange: Exchange) -> tuple[Event, str]:
 
 def _proof(error: BaseException, exchange: Exchange) -> str | None:
     """Return the code of ``REPLIES`` that this error proves, if it proves any."""
+    if exchange.never_left or any(type(one).__name__ in NEVER_SENT for one in causes(error)):
+        return "connect"
     if isinstance(error, MCPError):
         if refuses_state(error):
             return "invalid_request_state"
@@ -160,29 +169,35 @@ def _proof(error: BaseException, exchange: Exchange) -> str | None:
             return "header_mismatch"
         if error.code == UNSUPPORTED_VERSION:
             return "unsupported_version"
-        # The SDK's client makes these two itself as well, without having asked the server.
-        if exchange.server_error == METHOD_NOT_FOUND == error.code:
+    # A gateway, or a server's own JSON-RPC layer: with these a request goes to no handler.
+    status = f"http_{exchange.status}"
+    if status in REPLIES:
+        return status
+    if isinstance(error, MCPError):
+        # The SDK's client makes this one itself for a bare HTTP 404, which proves the same.
+        if error.code == METHOD_NOT_FOUND:
             return "method_not_found"
+        # This one it makes itself for a reply that it cannot read, after the tool has run.
         if exchange.server_error == PARSE_ERROR == error.code:
             return "parse_error"
-    if exchange.never_left or any(type(one).__name__ in _NEVER_SENT for one in causes(error)):
-        return "connect"
-    status = f"http_{exchange.status}"
-    # An error that the server's own JSON-RPC layer sent was read by it.
-    if status in REPLIES and exchange.server_error is None:
-        return status
     return None
 
 
 def refuses_state(error: MCPError) -> bool:
-    """Whether the server refused a state that it could not read (any more)."""
+    """Whether the server refused a state that it could not read (any more).
+
+    It is taken at its word only where the error is about the state alone. A text that calls a
+    state used, or replayed, does not count: somebody has read it.
+    """
     data = error.data
     if isinstance(data, Mapping) and data.get("reason") == INVALID_STATE:
         return True
-    if error.code != INVALID_PARAMS:
+    if error.code not in _STATE_CODES:
         return False
-    texts = [error.message, data if isinstance(data, str) else ""]
-    return any(_STATE_REFUSED.search(text[:500]) for text in texts)
+    texts = [text[:300] for text in (error.message, data) if isinstance(text, str)]
+    return any(_STATE_REFUSED.search(text) for text in texts) and not any(
+        _STATE_USED.search(text) for text in texts
+    )
 
 
 def is_refusal(error: BaseException | None) -> bool:
@@ -209,6 +224,7 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 
 __all__ = [
+    "NEVER_SENT",
     "causes",
     "is_refusal",
     "judge",

@@ -404,14 +404,14 @@ class TextField(AnswerField[Text]):
 
 class EmailField(TextField):
     """A text with a keyboard for e-mail addresses. Not ``type=email``: browsers would judge it,
-    and send an address other than the one that was typed."""
+    and send another address than the one that was typed."""
 
     def make_widget(self) -> forms.Widget:
         return forms.TextInput(attrs={"inputmode": "email", "autocapitalize": "none"})
 
 
 class UriField(TextField):
-    """A text with a keyboard for addresses."""
+    """A text with a keyboard for URLs."""
 
     def make_widget(self) -> forms.Widget:
         return forms.TextInput(attrs={"inputmode": "url", "autocapitalize": "none"})

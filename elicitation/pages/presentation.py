@@ -25,20 +25,20 @@ HEADINGS: dict[str, Promise] = {
     State.WITHDRAWN: _("This request was withdrawn"),
 }
 
-#: The same where somebody else, or a program, closed it.
+#: The same if somebody else, or a program, closed it.
 HEADINGS_OF_OTHERS: dict[str, Promise] = {
     **HEADINGS,
     State.ANSWERED: _("This request was answered"),
     State.DECLINED: _("This request was declined"),
 }
 
-#: The same where it asked to open an address.
-HEADINGS_OF_ADDRESSES: dict[str, Promise] = {
+#: The same if it asked to open a URL.
+HEADINGS_OF_URLS: dict[str, Promise] = {
     **HEADINGS,
     State.ANSWERED: _("You agreed to open the link"),
 }
 
-#: What a person should know of an address, by ``core.URL_WARNINGS``.
+#: What a person should know of a URL, by ``core.URL_WARNINGS``.
 WARNINGS: dict[str, Promise] = {
     "insecure": _("The connection is not encrypted: others can read what you enter."),
     "loopback": _("The link leads to your own computer, not to the Internet."),
@@ -89,7 +89,7 @@ def shown_name(policy: ServerPolicy) -> str:
     return one_line(policy.display_name)
 
 
-def question_context(
+def form_context(
     elicitation: Elicitation,
     policy: ServerPolicy,
     form: ElicitationForm,
@@ -100,10 +100,10 @@ def question_context(
     """Return what ``elicitation/form.html`` shows.
 
     Args:
-        elicitation: The question.
+        elicitation: The elicitation.
         policy: What the operator decided about its server.
         form: The form, with or without what was typed.
-        next_url: Where to go afterwards; an address of this site.
+        next_url: Where to go afterwards; a URL of this site.
         ids: The beginning of the ids of elements, other for each form of a page.
     """
     texts = [elicitation.message]
@@ -123,7 +123,7 @@ def question_context(
 
 
 class Item:
-    """A question as the inbox shows it."""
+    """An elicitation as the inbox shows it."""
 
     def __init__(self, elicitation: Elicitation, policy: ServerPolicy, number: str) -> None:
         self.elicitation = elicitation
@@ -135,13 +135,13 @@ class Item:
 
     @property
     def closed_at(self) -> datetime:
-        """When it was closed, be it noted in the row yet or not."""
+        """When it was closed; its deadline, if its row is not closed yet."""
         return self.elicitation.closed_at or self.elicitation.expires_at
 
 
 @dataclass
 class Group:
-    """The questions of one conversation, or those of none."""
+    """The elicitations of one conversation, or those without one."""
 
     label: str
     items: list[Item] = field(default_factory=list)
@@ -149,11 +149,11 @@ class Group:
 
 
 def groups(elicitations: Iterable[Elicitation], policies: dict[str, ServerPolicy]) -> list[Group]:
-    """Return questions by conversation; the group with the most urgent question is first."""
+    """Return elicitations by conversation; the group with the first deadline comes first."""
     found: dict[tuple[str, str], Group] = {}
     for number, elicitation in enumerate(elicitations):
         label = elicitation.scope_label
-        # Two conversations may have one label; what has none is one group.
+        # Two conversations may have one label; all without a label are one group.
         key = (label, elicitation.scope if label else "")
         group = found.setdefault(key, Group(label))
         group.items.append(Item(elicitation, policies[elicitation.server], f"w{number}"))

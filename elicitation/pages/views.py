@@ -1,4 +1,4 @@
-"""The pages. They hold no rule of their own: what happens to a question is in ``inbox``."""
+"""The pages. They hold no rule of their own: what happens to an elicitation is in ``inbox``."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from ..models import Elicitation, ServerPolicy
 from .forms import form_class
 from .presentation import (
     HEADINGS,
-    HEADINGS_OF_ADDRESSES,
     HEADINGS_OF_OTHERS,
+    HEADINGS_OF_URLS,
     NOT_STORED,
     WARNINGS,
     Item,
+    form_context,
     groups,
-    question_context,
     shown_name,
 )
 
@@ -49,9 +49,9 @@ View = Callable[Concatenate[HttpRequest, P], HttpResponse]
 
 State = Elicitation.State
 
-#: How many closed questions the inbox shows.
+#: How many closed elicitations the inbox shows.
 RECENT = 10
-#: For how long the page of a closed question looks for news, and leads on by itself.
+#: For how long the page of a closed elicitation reloads and leads on by itself.
 FRESH = timedelta(minutes=2)
 
 
@@ -124,10 +124,10 @@ def _signed_out(request: HttpRequest) -> HttpResponse:
 
 
 def _unsent(request: HttpRequest, *, signed_out: bool) -> HttpResponse:
-    # A decline is posted to an address that shows nothing when it is opened.
+    # A decline is posted to a URL that has no page to open.
     match = request.resolver_match
     here = (
-        reverse("elicitation:question", kwargs=match.kwargs)
+        reverse("elicitation:detail", kwargs=match.kwargs)
         if match is not None and match.kwargs
         else reverse("elicitation:inbox")
     )
@@ -160,28 +160,28 @@ def inbox_page(request: HttpRequest) -> HttpResponse:
 
 
 @page("GET", "HEAD", "POST")
-def question(request: HttpRequest, elicitation_id: str) -> HttpResponse:
-    """The form of a question that waits, or what became of it."""
+def detail(request: HttpRequest, elicitation_id: str) -> HttpResponse:
+    """The form of an open elicitation, or what became of it."""
     elicitation = inbox.get(signed_in(request), elicitation_id)
     policy = elicitation.server_policy
     if elicitation.is_url:
         if request.method == "POST":
-            # Consent has an address of its own: nobody agrees by sending a form.
+            # Consent has a URL of its own: sending a form never agrees to open one.
             return HttpResponseNotAllowed(["GET", "HEAD"])
-        return _address(request, elicitation, policy)
+        return _url_page(request, elicitation, policy)
     if request.method == "POST":
         return _submit(request, elicitation, policy)
     if not elicitation.is_open():
         return _closed(request, elicitation, policy)
     inbox.shown(elicitation)
     form = form_class()(elicitation.form_elicitation, prefill=policy.prefill)
-    context = question_context(elicitation, policy, form)
-    return render(request, "elicitation/question.html", context)
+    context = form_context(elicitation, policy, form)
+    return render(request, "elicitation/answer.html", context)
 
 
 @page("POST")
 def consent(request: HttpRequest, elicitation_id: str) -> HttpResponse:
-    """Agree to open an address; the page of the question has the link then."""
+    """Agree to open a URL; the page of the elicitation then shows the link."""
     user = signed_in(request)
     elicitation = inbox.get(user, elicitation_id)
     policy = elicitation.server_policy
@@ -190,13 +190,13 @@ def consent(request: HttpRequest, elicitation_id: str) -> HttpResponse:
     except inbox.ElicitationClosedError as closed:
         return _closed(request, closed.elicitation, policy, code=closed.code)
     except ElicitationRefusal:
-        return _address(request, elicitation, policy, status=409)
+        return _url_page(request, elicitation, policy, status=409)
     return redirect(elicitation)
 
 
 @page("POST")
 def go_on(request: HttpRequest, elicitation_id: str) -> HttpResponse:
-    """Say that what was to be done at an address is done."""
+    """Say that the person has finished at a URL."""
     user = signed_in(request)
     elicitation = inbox.get(user, elicitation_id)
     inbox.go_on(elicitation, by=user)
@@ -205,7 +205,7 @@ def go_on(request: HttpRequest, elicitation_id: str) -> HttpResponse:
 
 @page("POST")
 def decline(request: HttpRequest, elicitation_id: str) -> HttpResponse:
-    """Decline a question."""
+    """Decline an elicitation."""
     user = signed_in(request)
     elicitation = inbox.get(user, elicitation_id)
     try:
@@ -218,7 +218,7 @@ def decline(request: HttpRequest, elicitation_id: str) -> HttpResponse:
 
 @page("GET", "HEAD", signed_out=lambda request: JsonResponse({"count": None}, status=401))
 def count(request: HttpRequest) -> HttpResponse:
-    """How many questions wait, for a script that asks again and again."""
+    """How many elicitations are open, for a script that polls."""
     response = JsonResponse({"count": inbox.waiting(signed_in(request)).count()})
     if not request.session.modified:
         # Without a session on the request the middleware saves none: a page that is left open
@@ -247,11 +247,11 @@ def _submit(request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy
         form.refuse(refusals.errors)
     except inbox.ElicitationClosedError as closed:
         return _closed(request, closed.elicitation, policy, code=closed.code)
-    context = question_context(elicitation, policy, form, next_url=_next(request))
-    return render(request, "elicitation/question.html", context, status=422)
+    context = form_context(elicitation, policy, form, next_url=_next(request))
+    return render(request, "elicitation/answer.html", context, status=422)
 
 
-def _address(
+def _url_page(
     request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy, *, status: int = 200
 ) -> HttpResponse:
     """Answer with the page that asks for consent, or, once it was given, with the link.
@@ -294,7 +294,7 @@ def _after_consent(elicitation: Elicitation, *, waits: bool) -> dict[str, Any]:
         "continued": waits and said is not None,
         "follow_up": follow_up,
         "leads_on": fresh and follow_up is not None,
-        # Not before the person says so: the page must not change under their hands.
+        # The page does not reload before the person presses Continue.
         "refresh": ("2" if waits and follow_up is None else "") if fresh else "",
         "link_until": elicitation.closed_at + app_settings.ANSWER_TTL,
     }
@@ -303,7 +303,7 @@ def _after_consent(elicitation: Elicitation, *, waits: bool) -> dict[str, Any]:
 def _closed(
     request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy, *, code: str = ""
 ) -> HttpResponse:
-    """Answer with the page of a closed question; ``code`` is why what was sent is not stored."""
+    """Answer with the page of a closed elicitation; ``code`` says why nothing was stored."""
     state = elicitation.current_state()
     fresh = (
         state in (State.ANSWERED, State.DECLINED)
@@ -316,7 +316,7 @@ def _closed(
         follow_up = elicitation
     back = _next(request)
     is_own = elicitation.closed_by_id == signed_in(request).pk
-    headings = HEADINGS_OF_ADDRESSES if elicitation.is_url else HEADINGS
+    headings = HEADINGS_OF_URLS if elicitation.is_url else HEADINGS
     context = {
         "elicitation": elicitation,
         "server_name": shown_name(policy),
@@ -345,12 +345,12 @@ def _refresh(elicitation: Elicitation, follow_up: Elicitation | None) -> str:
 
 
 def _next(request: HttpRequest) -> str:
-    """Return where the person wants to be afterwards; nothing where that is another site."""
-    address = request.POST.get("next", "")
+    """Return the URL to go to afterwards; ``""`` if it is another site's."""
+    url = request.POST.get("next", "")
     return (
-        address
+        url
         if url_has_allowed_host_and_scheme(
-            address, allowed_hosts={request.get_host()}, require_https=request.is_secure()
+            url, allowed_hosts={request.get_host()}, require_https=request.is_secure()
         )
         else ""
     )

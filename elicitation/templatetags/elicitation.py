@@ -44,7 +44,7 @@ def elicitation_time(moment: datetime) -> SafeString:
 
 
 @register.simple_tag
-def elicitation_address(url: ElicitationURL) -> SafeString:
+def elicitation_url(url: ElicitationURL) -> SafeString:
     """Show a whole URL as text; the registrable domain stands out, if it is known.
 
     Each label stands by itself, so that letters which are written from right to left cannot
@@ -117,7 +117,7 @@ def elicitation_form(context: Context, elicitation: Elicitation, level: int = 2)
     ids = f"elicitation-{elicitation.pk.hex}"
     form = form_class()(elicitation.form_elicitation, prefill=policy.prefill, auto_id=f"{ids}-%s")
     return {
-        **presentation.question_context(
+        **presentation.form_context(
             elicitation, policy, form, next_url=request.get_full_path(), ids=ids
         ),
         "csrf_token": get_token(request),

@@ -141,10 +141,10 @@ if connection.vendor == "postgresql":
     def test_a_call_that_waits_notices_that_it_is_deaf_and_looks_for_the_answer(
         user: User,
     ) -> None:
-        wait(user, 1, "PostgreSQL cannot be listened to;")
+        wait(user, 1, "The process cannot listen to PostgreSQL;")
 
     @pytest.mark.usefixtures("through")
     @pytest.mark.django_db(transaction=True)
     @pytest.mark.parametrize("bouncer", ["session"], indirect=True)
     def test_with_a_pool_of_sessions_it_hears(user: User, bouncer: int) -> None:
-        wait(user, 60, "PostgreSQL is listened to;")
+        wait(user, 60, "The process listens to PostgreSQL")

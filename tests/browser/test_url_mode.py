@@ -56,7 +56,7 @@ def test_an_address_is_opened_by_the_person_alone(
     question = ask_to_open(user, ADDRESS, parked=True)
     tab = context.new_page()
     tab.goto(question.get_absolute_url())
-    expect(tab.locator(".elicitation-address")).to_have_text(ADDRESS)
+    expect(tab.locator(".elicitation-url")).to_have_text(ADDRESS)
     press(tab, "Agree")
     expect(tab.get_by_text("come back and press Continue")).to_be_visible()
     assert StoredFormAnswer.objects.get().action == "accept"

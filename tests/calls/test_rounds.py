@@ -181,6 +181,15 @@ class Process:
         if self.rounds.state in (State.NOT_SENT, State.PARKED):
             self.put_back()
             self.ledger.forget()
+        elif self.rounds.has_ended:
+            # What is in hand, or recorded, is asked for by nobody now.
+            dropped = self.ledger.among(Answer.TAKEN)
+            self.ledger.move(dropped, Answer.DROPPED)
+            if self.rounds.state is not State.LEFT_WORKING:
+                dropped += self.world.recorded
+                self.world.recorded.clear()
+            self.world.audit.update(dict.fromkeys(dropped, Answer.DROPPED))
+            self.ledger.forget()
 
     def cancel(self) -> None:
         """The host cancels: what may have been read is lost, the rest goes back."""

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pytest_django.fixtures import SettingsWrapper
 
 ACCEPTED = {"action": "accept", "content": {"plan": "team"}}
-HEARD = "PostgreSQL is listened to; no question is looked up"
-UNHEARD = "PostgreSQL cannot be listened to; closed questions are looked up instead"
+HEARD = "The process listens to PostgreSQL and does not poll"
+UNHEARD = "The process cannot listen to PostgreSQL; it polls instead"
 
 
 @pytest.fixture(autouse=True)

@@ -39,7 +39,7 @@ def test_a_snapshot(rows: None, django_assert_num_queries: DjangoAssertNumQuerie
         taken = metrics.snapshot(now)
     assert taken.taken_at == now
     other = 'a "quoted" \\ name'
-    assert taken.questions == {
+    assert taken.elicitations == {
         ("shop", "pending"): 1,
         ("shop", "expired"): 1,
         ("shop", "answered"): 1,
@@ -55,13 +55,13 @@ def test_a_snapshot(rows: None, django_assert_num_queries: DjangoAssertNumQuerie
 def test_a_question_that_expired_is_counted_once(rows: None, user: User) -> None:
     (asked,) = park(user, call="another")
     Elicitation.objects.filter(pk=asked.pk).update(state="expired", closed_at=timezone.now())
-    assert metrics.snapshot().questions["shop", "expired"] == 2
+    assert metrics.snapshot().elicitations["shop", "expired"] == 2
 
 
 def test_an_empty_site_has_empty_families(settings: SettingsWrapper) -> None:
     taken = metrics.snapshot()
-    assert (taken.questions, taken.undelivered) == ({}, {})
-    assert "elicitation_questions{" not in metrics.prometheus(taken)
+    assert (taken.elicitations, taken.undelivered) == ({}, {})
+    assert "elicitation_elicitations{" not in metrics.prometheus(taken)
 
 
 def test_the_prometheus_format(rows: None) -> None:
@@ -69,8 +69,8 @@ def test_the_prometheus_format(rows: None) -> None:
     text = metrics.prometheus(metrics.snapshot(now))
     assert text.endswith("\n")
     lines = text.splitlines()
-    assert 'elicitation_questions{server="shop",state="expired"} 1' in lines
-    assert r'elicitation_questions{server="a \"quoted\" \\ name",state="pending"} 1' in lines
+    assert 'elicitation_elicitations{server="shop",state="expired"} 1' in lines
+    assert r'elicitation_elicitations{server="a \"quoted\" \\ name",state="pending"} 1' in lines
     assert 'elicitation_undelivered{server="shop"} 1' in lines
     assert 'elicitation_parked_calls{server="shop"} 4' in lines
     assert 'elicitation_stored_answers{server="shop"} 1' in lines
@@ -82,7 +82,7 @@ def test_large_numbers_are_written_out() -> None:
     empty: dict[str, int] = {}
     taken = metrics.Snapshot(
         taken_at=timezone.now(),
-        questions={("shop", "pending"): 12_345_678},
+        elicitations={("shop", "pending"): 12_345_678},
         oldest_waiting={"shop": timedelta(days=20).total_seconds() + 0.12345},
         undelivered=empty,
         oldest_undelivered={},

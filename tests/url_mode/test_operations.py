@@ -85,7 +85,7 @@ def test_cleaning_up_forgets_addresses_that_nobody_can_open(user: User) -> None:
         out = StringIO()
         call_command("elicitation_cleanup", stdout=out, dry_run=dry_run)
         assert "removed URLs 1," in out.getvalue()
-    kept = {row.pk for row in Elicitation.objects.with_address()}
+    kept = {row.pk for row in Elicitation.objects.with_url()}
     assert kept == {fresh.pk, waiting.pk}
     lapsed.refresh_from_db()
     assert (lapsed.url, lapsed.url_host) == ("", "login.example.com")

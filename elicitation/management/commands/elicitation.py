@@ -25,11 +25,11 @@ from elicitation.pages.forms import ElicitationForm, form_class
 from elicitation.pages.localised import moment_text, plain_digits
 from elicitation.pages.presentation import (
     HEADINGS,
-    HEADINGS_OF_ADDRESSES,
     HEADINGS_OF_OTHERS,
+    HEADINGS_OF_URLS,
     NOT_STORED,
     WARNINGS,
-    question_context,
+    form_context,
     shown_name,
 )
 from elicitation.store import write_alias
@@ -154,7 +154,7 @@ class Command(BaseCommand):
             self._consent(elicitation, policy, user)
             return
         form = form_class()(elicitation.form_elicitation, prefill=policy.prefill)
-        context = question_context(elicitation, policy, form)
+        context = form_context(elicitation, policy, form)
         if context["speaks_of_secrets"]:
             self.terminal.say(
                 gettext(
@@ -212,7 +212,7 @@ class Command(BaseCommand):
     ) -> None:
         """Show a URL, and ask whether the person agrees to open it.
 
-        Nobody agrees by ``--yes``: it was typed before the address was seen.
+        ``--yes`` does not agree: it was typed before the person saw the URL.
         """
         terminal, site_host = self.terminal, urlsplit(settings.BASE_URL).netloc
         try:
@@ -241,7 +241,7 @@ class Command(BaseCommand):
             inbox.consent(
                 elicitation.pk, by=user, via=Via.COMMAND, fingerprint=elicitation.fingerprint
             )
-            terminal.say(_of(HEADINGS_OF_ADDRESSES, Elicitation.State.ANSWERED))
+            terminal.say(_of(HEADINGS_OF_URLS, Elicitation.State.ANSWERED))
             terminal.say()
             # On one line, so that people can copy it. It is printable ASCII, so the terminal
             # obeys nothing in it.

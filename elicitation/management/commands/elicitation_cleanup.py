@@ -57,14 +57,14 @@ class Command(BaseCommand):
             expired = questions.due(now).count() + questions.orphaned().count()
             answers = StoredFormAnswer.objects.using(alias).expired(now).count()
             calls = ParkedCall.objects.using(alias).abandoned(unused).unleased().count()
-            forgotten = questions.closed_before(lapsed).with_address().count()
+            forgotten = questions.closed_before(lapsed).with_url().count()
             deleted = 0 if old is None else questions.closed_before(old).count()
         else:
             expired = _all(lambda: inbox.expire_due(now=now, limit=size))
             expired += _all(lambda: outbox.close_orphans(limit=size))
             answers = _all(lambda: outbox.delete_expired(now=now, limit=size))
             calls = _all(lambda: outbox.close_abandoned(unused, limit=size))
-            forgotten = _all(lambda: inbox.forget_addresses(lapsed, limit=size))
+            forgotten = _all(lambda: inbox.forget_urls(lapsed, limit=size))
             deleted = 0 if old is None else _all(lambda: inbox.delete_old(old, limit=size))
         prefix = "elicitation_cleanup (dry run)" if options["dry_run"] else "elicitation_cleanup"
         self.stdout.write(

@@ -34,7 +34,7 @@ from mcp.types import (
 )
 
 from .. import inbox
-from ..calls import parking
+from ..calls import parking, requests
 from ..calls.lease import CallInProgressError
 from ..calls.outcome import (
     NotSentError,
@@ -48,6 +48,7 @@ from ..calls.steps import step, to_the_end
 from ..calls.values import Call
 from ..models import ServerPolicy
 from .callbacks import elicitation_callback
+from .capabilities import URLModeOnly
 from .drive import Drive
 from .host import Host, InputNotSupportedError, request_options
 
@@ -193,9 +194,9 @@ def client_options(
 ) -> dict[str, Any]:
     """Return the keyword arguments for ``mcp.Client`` that declare what may be asked.
 
-    Nothing is declared where nobody can be asked, or the operator's policy is ``none``. The
-    SDK declares form and URL mode together; what the policy does not allow is declined. A
-    server's word that a person has finished at an address wakes the call that waits for it.
+    What is declared is what the operator's policy allows: URL mode alone, or forms as well.
+    Nothing is declared where nobody can be asked, or the policy is ``none``. A server's word that
+    a person has finished at a URL wakes the call that waits for it.
 
     Args:
         server: The name under which this site configured the server.
@@ -204,7 +205,8 @@ def client_options(
             ``elicitation_callback``; by default such questions are declined.
         message_handler: What else hears of the server's notifications.
     """
-    if not attended or not ServerPolicy.objects.for_server(server).allows_asking:
+    policy = ServerPolicy.objects.for_server(server) if attended else None
+    if policy is None or not policy.allows_asking:
         return {} if message_handler is None else {"message_handler": message_handler}
 
     async def hear(message: IncomingMessage) -> None:
@@ -213,7 +215,10 @@ def client_options(
         if message_handler is not None:
             await message_handler(message)
 
-    return {"elicitation_callback": callback or _decline_in_call, "message_handler": hear}
+    answer: ElicitationFnT = callback or _decline_in_call
+    if not policy.allows_forms:
+        answer = URLModeOnly(answer)
+    return {"elicitation_callback": answer, "message_handler": hear}
 
 
 aclient_options = sync_to_async(client_options)
@@ -227,7 +232,8 @@ async def _decline_in_call(
         "A server asked in the middle of a call, which call_tool() cannot park; declined. Pass "
         "callback=elicitation_callback(...) to client_options() to have the person asked."
     )
-    return ElicitResult(action="decline")
+    action: Any = requests.unanswered_action()
+    return ElicitResult(action=action)
 
 
 async def _go_on(host: Host, parked_call_id: uuid.UUID | str, server: str) -> CallToolResult:

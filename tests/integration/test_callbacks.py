@@ -15,6 +15,7 @@ from mcp.types import ElicitRequestParams, ElicitResult
 
 from elicitation.mcp import client as mcp_sdk
 from elicitation.mcp.callbacks import can_ask, elicitation_callback, elicitation_handler
+from elicitation.mcp.capabilities import URLModeOnly
 from elicitation.models import Elicitation, ServerPolicy
 from tests.integration.scripted import said
 from tests.integration.test_in_call import answer_plan, server, together, when_asked
@@ -22,6 +23,18 @@ from tests.integration.test_in_call import answer_plan, server, together, when_a
 
 def test_the_module_for_the_sdk_has_the_same_callback() -> None:
     assert mcp_sdk.elicitation_callback is elicitation_callback
+
+
+def test_it_is_said_once_where_an_sdk_does_not_let_the_modes_be_declared(
+    policy: ServerPolicy, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ServerPolicy.objects.update(policy="url")
+    monkeypatch.setattr(URLModeOnly, "complained", False)
+    monkeypatch.delattr(mcp.ClientSession, "_build_capabilities")
+    for _ in range(2):
+        assert isinstance(mcp_sdk.client_options("shop")["elicitation_callback"], URLModeOnly)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "does not let the modes" in caplog.text
 
 
 def test_a_handler_as_fastmcp_calls_it(policy: ServerPolicy, user: User) -> None:

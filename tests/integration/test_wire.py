@@ -275,7 +275,22 @@ def capabilities(wire: Wire) -> list[dict[str, Any]]:
 
 def test_the_capability_is_declared_where_somebody_can_be_asked(wire: Wire) -> None:
     wire.ask(declined(wire.user))
-    assert all("elicitation" in declared for declared in capabilities(wire))
+    modes = {"form": {}, "url": {}}
+    assert all(declared["elicitation"] == modes for declared in capabilities(wire))
+
+
+def test_url_mode_alone_is_declared_where_the_policy_allows_no_forms(
+    wire: Wire, policy: ServerPolicy
+) -> None:
+    policy.policy = ServerPolicy.Policy.URL
+    policy.save()
+    # A form that is asked all the same is refused.
+    with suppress(mcp.MCPError, PolicyRefusal):
+        wire.ask(nobody)
+    assert all(declared["elicitation"] == {"url": {}} for declared in capabilities(wire))
+    (body, *_) = [body for body in wire.bodies if b'"elicitation"' in body]
+    assert b'"elicitation":{"url":{}}' in body
+    assert not Elicitation.objects.exists()
 
 
 def test_it_is_not_where_nobody_can_be(wire: Wire) -> None:

@@ -19,6 +19,7 @@ from mcp import MCPError
 from mcp.types import (
     CallToolRequest,
     CallToolRequestParams,
+    CallToolResult,
     ElicitResult,
     InputResponse,
     Result,
@@ -551,6 +552,12 @@ class Drive:
         if state is State.REFUSED:
             assert self.refusal is not None
             raise self.refusal
+        if isinstance(self.result, CallToolResult) and not await self.host.fits(
+            self.tool, self.result
+        ):
+            logger.warning(
+                "A result does not fit its tool's output schema", extra=self._log_fields()
+            )
         return self.result
 
     async def _leave_working(self) -> Exception:

@@ -8,7 +8,7 @@ from typing import Any
 from mcp import ClientSession, MCPError
 from mcp.client.session import ClientRequestContext, ListRootsFnT, SamplingFnT
 from mcp.shared.dispatcher import ProgressFnT
-from mcp.types import CreateMessageRequest, ErrorData, InputResponse
+from mcp.types import CallToolResult, CreateMessageRequest, ErrorData, InputResponse
 from opentelemetry.propagate import inject
 
 from ..calls import requests
@@ -69,6 +69,19 @@ class Host:
         for request in round.requests.values():
             if request["method"] not in provided:
                 raise InputNotSupportedError(server, request["method"])
+
+    async def fits(self, tool: str, result: CallToolResult) -> bool:
+        """Whether a result fits its tool's output schema, as far as this session has listed it."""
+        # Private to the SDK. Its own check would ask the server for the list first.
+        listed = getattr(self.session, "_tool_output_schemas", {})
+        if listed.get(tool) is None or result.is_error:
+            return True
+        try:
+            await self.session.validate_tool_result(tool, result)
+        except Exception:
+            # Its text quotes the result.
+            return False
+        return True
 
     async def fulfil(self, round: Round) -> dict[str, InputResponse]:
         """Answer what is not asked of a person, through the host's callables."""

@@ -662,7 +662,7 @@ class Elicitation(models.Model):
             questions=self.schema.questions(self.server),
             fingerprint=self.fingerprint,
             # Without the URL: the host does not need it, and it may be removed already.
-            opens_address=self.is_url,
+            opens_url=self.is_url,
         )
 
     @cached_property

@@ -145,14 +145,14 @@ async def call_tool(
         tool=tool,
         arguments=arguments,
         respondent_id=respondent.pk,
-        id=call,
+        call=call,
         scope_label=scope_label,
         options=options,
     )
     if not await sync_to_async(parking.find)(made):
         with suppress(parking.AlreadyParked):
             return await _run(Drive(host, server, tool, arguments, call=made, options=options))
-    return await _go_on(host, made.key, server)
+    return await _go_on(host, made.parked_call_id, server)
 
 
 async def resume(

@@ -498,6 +498,10 @@ def _update(row: ParkedCall, there: ParkedCall, held: Lease | None, asks: bool) 
     changes: dict[str, Any] = {"asked": asked} if asked != row.asked else {}
     if not is_new:
         row.asked = asked
+        if asks:
+            # A person answers this round anew, so the call can be made afresh after it once more.
+            again = [number for number in row.fresh_after_rounds if number != row.round]
+            row.fresh_after = json.dumps(again)
         changes = {name: getattr(row, name) for name in _CHANGES}
     if held is not None:
         held.hold(rows().filter(pk=row.pk), **changes)

@@ -33,6 +33,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 from unittest import mock
@@ -105,7 +106,7 @@ class Ours:
         [key] = parked.elicitation_ids
         await self.answer(key)
         step("answer")
-        result = await resume(self.session, parked.parked_call_id)
+        result = await resume(self.session, parked.parked_call_id, server="shop")
         step("resume")
         return _text(result)
 
@@ -489,7 +490,8 @@ class Spent:
             began = time.perf_counter()
             # One after the other: a flow is in one thread at a time.
             func = this.func
-            name = f"{func.__module__}.{func.__qualname__}"
+            plain: Any = func.func if isinstance(func, partial) else func
+            name = f"{plain.__module__}.{plain.__qualname__}"
             this.func = self._timed(work, self._timed(f"of it: {name}", func))
             try:
                 return await hop_over(this, *args, **options)

@@ -351,6 +351,24 @@ def _allowed_host(line: str) -> str | None:
     return None if "ip_address" in url.warnings or "." not in url.host else f".{url.host}"
 
 
+def _policy_of_server() -> models.ForeignKey[ServerPolicy | None, ServerPolicy | None]:
+    """Return the field that leads from a row with a ``server`` to the policy of that server.
+
+    There is no database constraint: a server may have no policy row.
+    """
+    return models.ForeignKey(
+        ServerPolicy,
+        verbose_name=_("server policy"),
+        on_delete=models.DO_NOTHING,
+        db_column="server_key",
+        db_constraint=False,
+        db_index=False,
+        null=True,
+        editable=False,
+        related_name="+",
+    )
+
+
 class DatabaseNow(Now):
     """The moment by the clock of the database, in UTC as Django stores moments.
 
@@ -523,18 +541,7 @@ class Elicitation(models.Model):
     scope_label = models.CharField(_("conversation"), max_length=MAX_LABEL_CHARS, blank=True)
     call = models.CharField(_("call"), max_length=MAX_NAME_CHARS)
     server = models.CharField(_("server"), max_length=MAX_NAME_CHARS)
-    # No database constraint: an elicitation may belong to a server that has no policy row.
-    policy = models.ForeignKey(
-        ServerPolicy,
-        verbose_name=_("server policy"),
-        on_delete=models.DO_NOTHING,
-        db_column="server_key",
-        db_constraint=False,
-        db_index=False,
-        null=True,
-        editable=False,
-        related_name="+",
-    )
+    policy = _policy_of_server()
     tool = models.CharField(_("tool"), max_length=MAX_NAME_CHARS)
     key = models.CharField(_("request key"), max_length=MAX_NAME_CHARS, blank=True)
     round = models.PositiveSmallIntegerField(_("round"))
@@ -655,7 +662,7 @@ class Elicitation(models.Model):
             questions=self.schema.questions(self.server),
             fingerprint=self.fingerprint,
             # Without the URL: the host does not need it, and it may be removed already.
-            opens_address=self.is_url,
+            opens_url=self.is_url,
         )
 
     @cached_property
@@ -733,6 +740,7 @@ class ParkedCall(models.Model):
     scope_label = models.CharField(_("conversation"), max_length=MAX_LABEL_CHARS, blank=True)
     call = models.CharField(_("call"), max_length=MAX_NAME_CHARS)
     server = models.CharField(_("server"), max_length=MAX_NAME_CHARS)
+    policy = _policy_of_server()
     tool = models.CharField(_("tool"), max_length=MAX_NAME_CHARS)
     respondent = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -784,6 +792,11 @@ class ParkedCall(models.Model):
 
     def __str__(self) -> str:
         return f"{self.server}: {self.short_id} (round {self.round})"
+
+    @property
+    def server_policy(self) -> ServerPolicy:
+        """The policy of its server, as it was read with the row; else the default policy."""
+        return self.policy or ServerPolicy(server=self.server)
 
     @property
     def fresh_after_rounds(self) -> list[int]:

@@ -73,7 +73,7 @@ def write_alias() -> str:
     return router.db_for_write(StoredFormAnswer)
 
 
-def call_key(
+def parked_call_id(
     *, scope: str, call: str, server: str, tool: str, method: str = "tools/call"
 ) -> uuid.UUID:
     """Return the key of one call: of its parked row, and in its elicitations and answers.
@@ -232,8 +232,8 @@ class DatabaseFormAnswerStore:
             elicitation: What was asked.
             action: Accept or decline.
             answers: By property name; empty for a decline.
-            number: Which of several identical questions of the round, from 0.
-            elicitation_id: The question's row, where there is one.
+            number: Which of several identical elicitations of the round, from 0.
+            elicitation_id: The elicitation's row, where there is one.
 
         Raises:
             AnswerRefusal: An accepted answer does not fit the schema.
@@ -271,7 +271,7 @@ class DatabaseFormAnswerStore:
     ) -> StoredFormAnswer:
         """Return the row of an answer that was found to fit, unwritten.
 
-        It takes what names the question, not the question: to decline one, nothing that a
+        It takes what names the elicitation, not the elicitation: to decline one, nothing that a
         server wrote has to be read again.
         """
         if action == FormAnswerAction.DECLINE:
@@ -279,7 +279,7 @@ class DatabaseFormAnswerStore:
         now = timezone.now()
         return StoredFormAnswer(
             id=self._key(server, tool, fingerprint, number),
-            parked_call_id=self._call_key(server, tool),
+            parked_call_id=self._parked_call_id(server, tool),
             scope=self.scope,
             call=self.call,
             server=server,
@@ -301,7 +301,7 @@ class DatabaseFormAnswerStore:
         )
 
     def take_form_answer(self, elicitation: AnyElicitation) -> StoredFormAnswer | None:
-        """Take the answer to this question: return it and delete it, or return ``None``.
+        """Take the answer to this elicitation: return it and delete it, or return ``None``.
 
         Raises:
             OuterTransactionError: Called inside a transaction.
@@ -367,8 +367,8 @@ class DatabaseFormAnswerStore:
             for elicitation, fingerprint, number in zip(elicitations, found, numbers, strict=True)
         ]
 
-    def _call_key(self, server: str, tool: str) -> uuid.UUID:
-        return self.parked_call_id or call_key(
+    def _parked_call_id(self, server: str, tool: str) -> uuid.UUID:
+        return self.parked_call_id or parked_call_id(
             scope=self.scope,
             call=self.call,
             server=check_name("The server", server),
@@ -376,13 +376,13 @@ class DatabaseFormAnswerStore:
         )
 
     def key(self, elicitation: AnyElicitation, number: int = 0) -> uuid.UUID:
-        """Return the key of the answer to this question."""
+        """Return the key of the answer to this elicitation."""
         return self._key(
             elicitation.server_name, elicitation.tool_name, elicitation.fingerprint(), number
         )
 
     def _key(self, server: str, tool: str, fingerprint: str, number: int) -> uuid.UUID:
-        return row_key(str(self._call_key(server, tool)), fingerprint, str(number))
+        return row_key(str(self._parked_call_id(server, tool)), fingerprint, str(number))
 
     def is_mine(self, row: StoredFormAnswer) -> bool:
         """Whether this row was recorded for this call, and by its respondent."""

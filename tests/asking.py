@@ -57,7 +57,7 @@ def ask(
     """Put a question in front of a person; ``changes`` are made to its row afterwards."""
     text = json.dumps(requested)
     parsed = parse_requested_schema(text, allow_confirmation=True)
-    question = inbox.Question(
+    request = inbox.ElicitationRequest(
         elicitation=FormElicitation(
             server_name=server, tool_name=tool, key="k", message=message, schema=parsed
         ),
@@ -66,7 +66,7 @@ def ask(
         number=0,
     )
     elicitation = inbox.ask(
-        question,
+        request,
         parked_call_id=parked_call_id or uuid.uuid4(),
         scope=scope,
         scope_label=scope_label,
@@ -95,7 +95,7 @@ def ask_to_open(
     """Ask a person to open an address; ``parked`` makes the row of the call that waits, too."""
     call_row = uuid.uuid4()
     elicitation = inbox.ask(
-        inbox.Question(
+        inbox.ElicitationRequest(
             elicitation=URLElicitation(
                 server_name=server,
                 tool_name="buy",

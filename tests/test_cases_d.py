@@ -9,7 +9,7 @@ import pytest
 from django.urls import reverse
 
 from elicitation import inbox
-from elicitation.calls.requests import read_questions
+from elicitation.calls.requests import read_requests
 from elicitation.core import DEFAULT_LIMITS, WIDE_LIMITS, ElicitationRefusal
 from elicitation.models import Elicitation, ServerPolicy
 from tests.asking import allow, ask, schema
@@ -31,11 +31,11 @@ WIDE: dict[str, Any] = {
 }
 
 
-def read(policy: ServerPolicy) -> inbox.Question:
+def read(policy: ServerPolicy) -> inbox.ElicitationRequest:
     params = {"mode": "form", "message": "Which?", "requestedSchema": WIDE}
     request = {"method": "elicitation/create", "params": params}
-    [question] = read_questions({"k": request}, server=policy.server, tool="buy", policy=policy)
-    return question
+    [asked_for] = read_requests({"k": request}, server=policy.server, tool="buy", policy=policy)
+    return asked_for
 
 
 def asked(policy: ServerPolicy, user: User) -> Elicitation:

@@ -19,7 +19,7 @@ from elicitation import inbox
 from elicitation.core import FormAnswer, FormElicitation, parse_requested_schema
 from elicitation.models import Elicitation, StoredFormAnswer
 from elicitation.signals import elicitation_asked, elicitation_closed
-from elicitation.store import call_key
+from elicitation.store import parked_call_id
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -33,7 +33,7 @@ def put(
     respondent: User, *, message: str = "Who?", scope: str = "conversation", number: int = 0
 ) -> Elicitation:
     """Ask a person something, as a parked call does."""
-    question = inbox.Question(
+    question = inbox.ElicitationRequest(
         elicitation=FormElicitation(
             server_name="shop",
             tool_name="buy",
@@ -48,7 +48,7 @@ def put(
     with transaction.atomic():
         return inbox.ask(
             question,
-            parked_call_id=call_key(scope=scope, call="c", server="shop", tool="buy"),
+            parked_call_id=parked_call_id(scope=scope, call="c", server="shop", tool="buy"),
             scope=scope,
             scope_label="",
             call="c",

@@ -11,7 +11,7 @@ from ..models import Elicitation, StoredFormAnswer
 from .rounds import Answer, Event, Ledger
 
 if TYPE_CHECKING:
-    from ..inbox import Question
+    from ..inbox import ElicitationRequest
 
 Delivery = Elicitation.Delivery
 
@@ -34,18 +34,18 @@ class Hand:
             self._answers[answer.pk] = answer
             self._ledger.move([answer.pk], Answer.TAKEN)
 
-    def send(self, keys: Sequence[uuid.UUID], questions: Sequence[Question]) -> None:
+    def send(self, keys: Sequence[uuid.UUID], requests: Sequence[ElicitationRequest]) -> None:
         """Note that answers are on their way to the server.
 
         Args:
             keys: Those of the answers.
-            questions: The question of each.
+            requests: What each one answers.
         """
         self._ledger.move(keys, Answer.SENT)
         self._consents |= {
             key
-            for key, question in zip(keys, questions, strict=True)
-            if isinstance(question.elicitation, URLElicitation)
+            for key, request in zip(keys, requests, strict=True)
+            if isinstance(request.elicitation, URLElicitation)
             and not is_decline(self._answers[key])
         }
 

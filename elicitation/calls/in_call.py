@@ -89,7 +89,7 @@ async def answer_in_call(
         case the log says why.
 
     Raises:
-        asyncio.CancelledError: The request was cancelled; the question is withdrawn.
+        asyncio.CancelledError: The request was cancelled; the elicitation is withdrawn.
         InvalidNameError: A name that no row can hold, or a respondent who has no row.
         OuterTransactionError: Called inside a transaction.
     """
@@ -101,7 +101,7 @@ async def answer_in_call(
         tool=tool,
         arguments=None,
         respondent_id=respondent.pk,
-        id=call or counted_as or f"in-call:{uuid.uuid4()}",
+        call=call or counted_as or f"in-call:{uuid.uuid4()}",
         scope_label=scope_label,
     )
     return await _Request(made, params, timeout, has_id=bool(call)).answer()
@@ -111,7 +111,7 @@ class _Asked(NamedTuple):
     """What came of a request that was read."""
 
     event: Event
-    question: inbox.Question
+    request: inbox.ElicitationRequest
     #: The elicitation that waits for a person now.
     elicitation: Elicitation | None = None
 
@@ -141,7 +141,7 @@ class _Request:
         self.rounds = Rounds(State.ASKED)
         self.hand = Hand()
         self.key = uuid.uuid4()
-        self.question: inbox.Question | None = None
+        self.request: inbox.ElicitationRequest | None = None
         self.elicitation: Elicitation | None = None
         #: Whether the server asks again for a URL that it was told consent to.
         self.is_asked_again = False
@@ -196,30 +196,32 @@ class _Request:
         return event
 
     def _ask_now(self) -> _Asked:
-        (question,) = parking.read(self.call, self.round)
+        (request,) = parking.read(self.call, self.round)
         if self.has_id:
-            number = inbox.recorded(self.call.key, question.fingerprint)
+            number = inbox.recorded(self.call.parked_call_id, request.fingerprint)
             if number is not None:
-                return _Asked(Event.COMPLETE, replace(question, number=number))
-            if inbox.consented(self.call.key, question, respondent_id=self.call.respondent_id):
-                return _Asked(Event.ASKS_AGAIN, question)
+                return _Asked(Event.COMPLETE, replace(request, number=number))
+            if inbox.consented(
+                self.call.parked_call_id, request, respondent_id=self.call.respondent_id
+            ):
+                return _Asked(Event.ASKS_AGAIN, request)
         round = _next_round(self.call)
         parking.refuse_too_many(self.call, 1)
         elicitation = inbox.ask_in_call(
-            question,
+            request,
             id=self.key,
-            parked_call_id=self.call.key,
+            parked_call_id=self.call.parked_call_id,
             scope=self.call.scope,
             scope_label=self.call.scope_label,
-            call=self.call.id,
+            call=self.call.call,
             round=round,
             respondent_id=self.call.respondent_id,
             expires_at=timezone.now() + timedelta(seconds=self.timeout),
         )
-        return _Asked(Event.WAITS, replace(question, number=elicitation.number), elicitation)
+        return _Asked(Event.WAITS, replace(request, number=elicitation.number), elicitation)
 
     def _asked(self, asked: _Asked) -> None:
-        self.question, self.elicitation = asked.question, asked.elicitation
+        self.request, self.elicitation = asked.request, asked.elicitation
         self.is_asked_again = asked.event is Event.ASKS_AGAIN
 
     async def _wait(self) -> Event:
@@ -252,12 +254,12 @@ class _Request:
 
     @sensitive_variables()
     def _take_now(self) -> list[StoredFormAnswer] | None:
-        (question,) = parking.read(self.call, self.round)
-        return [] if self.is_asked_again else store.take(self._wanted(question))
+        (request,) = parking.read(self.call, self.round)
+        return [] if self.is_asked_again else store.take(self._wanted(request))
 
-    def _wanted(self, question: inbox.Question) -> list[store.WantedAnswer]:
-        assert self.question is not None
-        numbered = replace(question, number=self.question.number)
+    def _wanted(self, request: inbox.ElicitationRequest) -> list[store.WantedAnswer]:
+        assert self.request is not None
+        numbered = replace(request, number=self.request.number)
         return requests.wanted_answers(self.call.answers, [numbered])
 
     def _taken(self, taken: Sequence[StoredFormAnswer] | None) -> None:
@@ -269,9 +271,9 @@ class _Request:
 
         def leave() -> None:
             if self.elicitation is not None:
-                assert self.question is not None
+                assert self.request is not None
                 inbox.withdraw_all([self.elicitation], reason=inbox.CANCELLED)
-                store.drop([wanted.key for wanted in self._wanted(self.question)])
+                store.drop([wanted.key for wanted in self._wanted(self.request)])
                 ids.add(self.elicitation.pk)
             parking.note_deliveries({key: Delivery.DROPPED for key in ids if key is not None})
 
@@ -285,15 +287,15 @@ class _Request:
         """Return what the server is told. Nothing can come in between any more."""
         if self.rounds.state is not State.SENDING:
             return {"action": requests.unanswered_action()}
-        assert self.question is not None
+        assert self.request is not None
         keys = self.hand.keys()
         if not keys:
             # They agreed to open the URL, and the server was told before.
             return {"action": "accept"}
-        self.hand.send(keys, [self.question])
+        self.hand.send(keys, [self.request])
         # Whoever called this has the reply by then.
         asyncio.get_running_loop().call_soon(handed_over.set)
-        return requests.response(self.hand.answer(keys[0]), self.question)
+        return requests.response(self.hand.answer(keys[0]), self.request)
 
     async def _note_when(self, handed_over: asyncio.Event) -> None:
         """Have it written down that the answer is delivered, once the reply is handed over.
@@ -350,7 +352,7 @@ class _Request:
         return {
             "server": self.call.server,
             "tool": self.call.tool,
-            "parked_call_id": str(self.call.key),
+            "parked_call_id": str(self.call.parked_call_id),
         }
 
 
@@ -367,7 +369,7 @@ def _next_round(call: Call) -> int:
     Raises:
         AskedTooOften: Sixteen are open, or the call has asked in too many rounds.
     """
-    rows = Elicitation.objects.using(store.write_alias()).of_call(call.key)
+    rows = Elicitation.objects.using(store.write_alias()).of_call(call.parked_call_id)
     asked = rows.order_by().aggregate(last=Max("round"), open=Count("pk", filter=is_open()))
     last: int = asked["last"] or 0
     most = requests.MAX_ELICITATIONS
@@ -379,7 +381,7 @@ def _next_round(call: Call) -> int:
 
 
 class _Waiters:
-    """Wakes those who wait for a question to be closed, and gives signs of life for them.
+    """Wakes those who wait for an elicitation to be closed, and gives signs of life for them.
 
     In the process in which it is closed the signal wakes them at once. What is closed in others
     is heard of on PostgreSQL; elsewhere, and until then, one query a second looks for it, for
@@ -393,7 +395,7 @@ class _Waiters:
 
     @contextmanager
     def waiting_for(self, elicitation_id: uuid.UUID) -> Iterator[asyncio.Event]:
-        """Wait for a question; the event is set once it is closed."""
+        """Wait for an elicitation; the event is set once it is closed."""
         event = asyncio.Event()
         self.waiting[elicitation_id] = (asyncio.get_running_loop(), event)
         try:
@@ -448,7 +450,7 @@ class _Waiters:
                 await between_requests(partial(inbox.keep_alive, keys))
             except DatabaseProblem as error:
                 logger.warning(
-                    "No sign of life could be given for the questions that are waited for",
+                    "No sign of life could be given for the elicitations that are waited for",
                     extra={"error": type(error).__name__},
                 )
 
@@ -459,7 +461,7 @@ class _Waiters:
                 self._on_closed(key)
         except DatabaseProblem as error:
             logger.warning(
-                "The questions that are waited for could not be looked up",
+                "The elicitations that are waited for could not be looked up",
                 extra={"error": type(error).__name__},
             )
 

@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any
 
 from django.db import IntegrityError
-from django.db.models import Count, Q
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 
@@ -33,7 +32,7 @@ from ..models import (
 )
 from .lease import CallInProgressError, Lease
 from .outcome import NotSentError
-from .requests import read_questions, wanted_answers
+from .requests import read_requests, wanted_answers
 from .values import Call, Round
 
 logger = logging.getLogger("elicitation")
@@ -82,15 +81,16 @@ def find(call: Call) -> bool:
 
     Raises:
         AnotherRespondentError: It waits for somebody else.
-        OuterTransactionError: Called inside a transaction: were it rolled back, the questions
+        OuterTransactionError: Called inside a transaction: were it rolled back, the elicitations
             would be gone that people have been told of.
     """
     store.refuse_outer_transaction()
-    found = rows().filter(pk=call.key).order_by().values_list("respondent_id", flat=True)
-    respondent = next(iter(found), None)
-    if respondent is not None and respondent != call.respondent_id:
-        raise AnotherRespondentError
-    return respondent is not None
+    found = rows().filter(pk=call.parked_call_id).order_by()
+    for respondent_id in found.values_list("respondent_id", flat=True):
+        if respondent_id != call.respondent_id:
+            raise AnotherRespondentError
+        return True
+    return False
 
 
 def waiting_for(parked_call_id: uuid.UUID) -> list[Elicitation]:
@@ -122,7 +122,7 @@ def pending(waiting: Sequence[Elicitation]) -> ElicitationPending:
         message="\n\n".join(one.message for one in asked),
         questions=[question for one in asked for question in one.questions],
         fingerprint=asked[0].fingerprint,
-        opens_address=any(one.opens_address for one in asked),
+        opens_url=any(one.opens_url for one in asked),
         elicitation_ids=[elicitation.pk for elicitation in waiting],
         urls=[elicitation.get_absolute_url() for elicitation in waiting],
         parked_call_id=waiting[0].parked_call_id,
@@ -153,7 +153,7 @@ class Resumed:
     lease: Lease
     row: ParkedCall
     #: What the round puts to people, and their answers, if they were taken with the claim.
-    questions: Sequence[inbox.Question] = ()
+    requests: Sequence[inbox.ElicitationRequest] = ()
     taken: Sequence[StoredFormAnswer] | None = None
     #: Whether all that it puts to people is answered, if nothing was taken yet.
     is_complete: bool = False
@@ -183,7 +183,7 @@ def resume(parked_call_id: uuid.UUID | str, *, server: str, is_modern: bool) -> 
     def resume() -> Resumed | None:
         if not lease.claim():
             return None
-        row = rows().get(pk=lease.parked_call_id)
+        row = rows().select_related("policy").get(pk=lease.parked_call_id)
         if row.server != server:
             raise WrongServerError
         call, round = Call.of(row), Round.of(row)
@@ -193,15 +193,15 @@ def resume(parked_call_id: uuid.UUID | str, *, server: str, is_modern: bool) -> 
         if row.working_since is not None:
             return resumed()
         try:
-            questions = read(call, round)
+            requests = read(call, round, row.server_policy)
         except ElicitationRefusal as refusal:
             return resumed(refusal=refusal)
-        wanted = wanted_answers(call.answers, questions)
-        if len(questions) < len(round.requests):
+        wanted = wanted_answers(call.answers, requests)
+        if len(requests) < len(round.requests):
             # The host's own callables come before the take.
             usable = store.answers(wanted).filter(expires_at__gt=timezone.now())
             return resumed(is_complete=usable.count() == len(wanted))
-        return resumed(questions=questions, taken=store.take(wanted))
+        return resumed(requests=requests, taken=store.take(wanted))
 
     while True:
         resumed = store.in_transaction(resume, durable=True)
@@ -244,7 +244,7 @@ def release(lease: Lease) -> None:
 @sensitive_variables()
 def take(
     call: Call, round: Round, lease: Lease
-) -> tuple[list[inbox.Question], list[StoredFormAnswer]] | None:
+) -> tuple[list[inbox.ElicitationRequest], list[StoredFormAnswer]] | None:
     """Take the answers of a round, under the lease and the policy of the moment.
 
     Args:
@@ -253,7 +253,7 @@ def take(
         lease: The lease under which they are sent.
 
     Returns:
-        The round's questions, and the answers that were taken; ``None`` where one is missing,
+        What the round asks, and the answers that were taken; ``None`` where one is missing,
         in which case all of them stay.
 
     Raises:
@@ -262,24 +262,32 @@ def take(
         OuterTransactionError: Called inside a transaction.
     """
 
-    def take() -> tuple[list[inbox.Question], list[StoredFormAnswer]] | None:
+    def take() -> tuple[list[inbox.ElicitationRequest], list[StoredFormAnswer]] | None:
         if not lease.renew():
             raise CallInProgressError
-        questions = read(call, round)
-        taken = store.take(wanted_answers(call.answers, questions))
-        return None if taken is None else (questions, taken)
+        requests = read(call, round)
+        taken = store.take(wanted_answers(call.answers, requests))
+        return None if taken is None else (requests, taken)
 
     return store.in_transaction(take, durable=True)
 
 
-def read(call: Call, round: Round) -> list[inbox.Question]:
+def read(
+    call: Call, round: Round, policy: ServerPolicy | None = None
+) -> list[inbox.ElicitationRequest]:
     """Return what a round puts to people, as the policy of this moment lets it.
+
+    Args:
+        call: The call.
+        round: Its round.
+        policy: The policy of its server, if the caller has read it in this transaction.
 
     Raises:
         ElicitationRefusal: It cannot be put to a person.
     """
-    policy = ServerPolicy.objects.for_server(call.server)
-    return read_questions(round.requests, server=call.server, tool=call.tool, policy=policy)
+    if policy is None:
+        policy = ServerPolicy.objects.for_server(call.server)
+    return read_requests(round.requests, server=call.server, tool=call.tool, policy=policy)
 
 
 @sensitive_variables()
@@ -393,9 +401,9 @@ def park(
         TooLargeError: The round's requests or state have too many bytes.
     """
     carried = carried or Carried()
-    questions = read(call, round)
+    requests = read(call, round)
     row = _row(call, round, carried)
-    wanted = wanted_answers(call.answers, questions)
+    wanted = wanted_answers(call.answers, requests)
     by_key = {each.key: each for each in wanted}
 
     def park() -> Parked:
@@ -404,11 +412,11 @@ def park(
             there = row
         else:
             there = _locked(row, lease)
-        before = _Before.of(call.key, is_new=lease is None)
+        before = _Before.of(call.parked_call_id, is_new=lease is None)
         before.put_back(carried, by_key, round.number)
         missing = [
-            question
-            for question, each in zip(questions, wanted, strict=True)
+            request
+            for request, each in zip(requests, wanted, strict=True)
             if not each.is_answered_by(before.answers.get(each.key))
         ]
         waiting, asks = _ask(call, round, missing, before)
@@ -421,7 +429,7 @@ def park(
             later_than=round.number,
             reason=inbox.REPLACED,
         )
-        held = None if waiting else lease or Lease(parked_call_id=call.key)
+        held = None if waiting else lease or Lease(parked_call_id=call.parked_call_id)
         _update(row, there, held, asks)
         return Parked(waiting=waiting, lease=held)
 
@@ -440,11 +448,12 @@ def _row(call: Call, round: Round, carried: Carried) -> ParkedCall:
         TooLargeError: The round's requests or state have too many bytes.
     """
     return ParkedCall(
-        id=call.key,
+        id=call.parked_call_id,
         scope=call.scope,
         scope_label=call.scope_label,
-        call=call.id,
+        call=call.call,
         server=call.server,
+        policy_id=inbox.policy_key(call.server),
         tool=call.tool,
         method=call.method,
         respondent_id=call.respondent_id,
@@ -509,7 +518,7 @@ _CHANGES = (
 
 
 def _ask(
-    call: Call, round: Round, missing: Sequence[inbox.Question], before: _Before
+    call: Call, round: Round, missing: Sequence[inbox.ElicitationRequest], before: _Before
 ) -> tuple[list[Elicitation], bool]:
     """Ask what is missing, unless it waits already; return what waits, and whether it asked."""
     open_ones = {
@@ -519,15 +528,15 @@ def _ask(
     if new:
         refuse_too_many(call, len(new))
     asked = {
-        (question.fingerprint, question.number): elicitation
-        for question, elicitation in zip(
+        (request.fingerprint, request.number): elicitation
+        for request, elicitation in zip(
             new,
             inbox.ask_all(
                 new,
-                parked_call_id=call.key,
+                parked_call_id=call.parked_call_id,
                 scope=call.scope,
                 scope_label=call.scope_label,
-                call=call.id,
+                call=call.call,
                 round=round.number,
                 respondent_id=call.respondent_id,
             ),
@@ -542,12 +551,10 @@ def refuse_too_many(call: Call, more: int) -> None:
     """Raise ``TooManyOpenRefusal`` where too much waits for this person already."""
     alias = store.write_alias()
     theirs = Elicitation.objects.using(alias).filter(respondent=call.respondent_id).open()
-    mine = Q(policy=inbox.policy_key(call.server))
-    count = theirs.order_by().aggregate(all=Count("pk"), mine=Count("pk", filter=mine))
-    if (
-        count["mine"] + more > settings.MAX_OPEN
-        or count["all"] + more > settings.MAX_OPEN_PER_PERSON
-    ):
+    most = settings.MAX_OPEN_PER_PERSON
+    servers = list(theirs.order_by().values_list("policy_id", flat=True)[: most + 1])
+    of_this = servers.count(inbox.policy_key(call.server))
+    if len(servers) + more > most or of_this + more > settings.MAX_OPEN:
         raise TooManyOpenRefusal(call.server)
 
 
@@ -555,26 +562,27 @@ def refuse_too_many(call: Call, more: int) -> None:
 class _Before:
     """What a call has asked and been answered, of which its server got nothing yet."""
 
-    call_key: uuid.UUID
+    parked_call_id: uuid.UUID
     #: Pending ones, and closed ones of which the server got nothing.
     elicitations: list[Elicitation]
     #: Recorded answers by their keys.
     answers: dict[uuid.UUID, StoredFormAnswer]
 
     @classmethod
-    def of(cls, call_key: uuid.UUID, *, is_new: bool = False) -> _Before:
+    def of(cls, parked_call_id: uuid.UUID, *, is_new: bool = False) -> _Before:
         """Read it. Elicitations first: one that is answered in between has its answer then.
 
         A call whose row is new has asked nothing yet; a host may have recorded an answer.
         """
         alias = store.write_alias()
-        if is_new and not StoredFormAnswer.objects.using(alias).of_call(call_key).exists():
-            return cls(call_key=call_key, elicitations=[], answers={})
-        unsettled = Elicitation.objects.using(alias).of_call(call_key).filter(delivered_at=None)
-        elicitations = list(unsettled.defer("requested_schema").order_by("asked_at", "number"))
-        answers = StoredFormAnswer.objects.using(alias).of_call(call_key)
+        if is_new and not StoredFormAnswer.objects.using(alias).of_call(parked_call_id).exists():
+            return cls(parked_call_id=parked_call_id, elicitations=[], answers={})
+        asked = Elicitation.objects.using(alias).of_call(parked_call_id)
+        unsettled = asked.filter(delivered_at=None).defer("requested_schema")
+        elicitations = list(unsettled.order_by("asked_at", "number"))
+        answers = StoredFormAnswer.objects.using(alias).of_call(parked_call_id)
         return cls(
-            call_key=call_key,
+            parked_call_id=parked_call_id,
             elicitations=elicitations,
             answers={answer.pk: answer for answer in answers},
         )
@@ -651,7 +659,7 @@ class _Before:
         )
         if was_quicker:
             # Somebody closed one of them in this moment: its answer is not asked for either.
-            again = _Before.of(self.call_key)
+            again = _Before.of(self.parked_call_id)
             again.clear(
                 keep_answers=keep_answers,
                 keep_elicitations=keep_elicitations,
@@ -677,7 +685,7 @@ def leave_working(
 
 @sensitive_variables()
 def close(
-    call_key: uuid.UUID,
+    parked_call_id: uuid.UUID,
     respondent_id: Any,
     *,
     lease: Lease | None = None,
@@ -687,7 +695,7 @@ def close(
     """Forget a call that has ended, and note in its elicitations how that was.
 
     Args:
-        call_key: The call.
+        parked_call_id: The call.
         respondent_id: Whose call it is; where the same call waits for somebody else by now,
             that is left alone.
         lease: The lease under which the caller went on with it. Where another process has the
@@ -698,11 +706,11 @@ def close(
     carried = carried or Carried()
 
     def close() -> None:
-        mine = rows().filter(pk=call_key, respondent=respondent_id)
+        mine = rows().filter(pk=parked_call_id, respondent=respondent_id)
         if lease is not None:
             mine = mine.filter(lease=lease.token)
         gone, _by_model = mine.delete()
-        if not gone and rows().filter(pk=call_key).exists():
+        if not gone and rows().filter(pk=parked_call_id).exists():
             note_deliveries(
                 {
                     **dict(carried.deliveries),
@@ -717,7 +725,7 @@ def close(
         if asked_once and not carried.in_hand:
             note_deliveries(carried.deliveries)
             return
-        before = _Before.of(call_key)
+        before = _Before.of(parked_call_id)
         before.put_back(carried, wanted=(), round_number=NO_ROUND)
         before.clear(keep_answers=(), keep_elicitations=(), reason=inbox.FINISHED)
 

@@ -23,7 +23,7 @@ from ..core import (
     URLElicitation,
     parse_requested_schema,
 )
-from ..inbox import Question
+from ..inbox import ElicitationRequest
 from ..models import ServerPolicy, StoredFormAnswer, TooLargeError, encode_json
 from ..store import DatabaseFormAnswerStore, WantedAnswer, number_identical
 
@@ -49,9 +49,9 @@ class PolicyRefusal(ElicitationRefusal):
 
 # A refusal goes up to the host, whose error reports have the variables of frames.
 @sensitive_variables()
-def read_questions(
+def read_requests(
     requests: Mapping[str, Mapping[str, Any]], *, server: str, tool: str, policy: ServerPolicy
-) -> list[Question]:
+) -> list[ElicitationRequest]:
     """Validate the elicitations of a round; requests of other methods are passed over.
 
     Args:
@@ -61,7 +61,7 @@ def read_questions(
         policy: What the operator decided about the server.
 
     Returns:
-        One question for each elicitation, in the server's order.
+        One for each elicitation, in the server's order.
 
     Raises:
         ElicitationRefusal: The first elicitation that cannot be put to a person;
@@ -82,7 +82,7 @@ def read_questions(
     ]
     fingerprints = [elicitation.fingerprint() for elicitation, _ in asked]
     return [
-        Question(
+        ElicitationRequest(
             elicitation=elicitation,
             requested_schema=requested_schema,
             # An address is accepted or declined, whatever the policy says of confirmations.
@@ -142,33 +142,33 @@ def _read(
 
 
 def wanted_answers(
-    store: DatabaseFormAnswerStore, questions: Sequence[Question]
+    store: DatabaseFormAnswerStore, requests: Sequence[ElicitationRequest]
 ) -> list[WantedAnswer]:
-    """Return the answers that a round needs, one for each of its questions."""
+    """Return the answers that a round needs, one for each of its elicitations."""
     return store.wanted(
-        [question.elicitation for question in questions],
-        [question.number for question in questions],
-        [question.fingerprint for question in questions],
+        [request.elicitation for request in requests],
+        [request.number for request in requests],
+        [request.fingerprint for request in requests],
     )
 
 
-def outcome(answer: StoredFormAnswer, question: Question) -> Accept | Decline:
+def outcome(answer: StoredFormAnswer, request: ElicitationRequest) -> Accept | Decline:
     """Return what a taken answer tells the server."""
     if answer.action == FormAnswerAction.DECLINE:
         return Decline()
-    if isinstance(question.elicitation, URLElicitation):
+    if isinstance(request.elicitation, URLElicitation):
         return Accept(None)
     # The take has found that it fits.
     content = answer.content or {}
     return Accept({name: _on_the_wire(value) for name, value in content.items()})
 
 
-def response(answer: StoredFormAnswer, question: Question) -> dict[str, Any]:
+def response(answer: StoredFormAnswer, request: ElicitationRequest) -> dict[str, Any]:
     """Return what a taken answer tells the server, as the JSON of an ``ElicitResult``.
 
     Content is part of an ``accept`` alone, and not of the consent to open a URL.
     """
-    told = outcome(answer, question)
+    told = outcome(answer, request)
     if isinstance(told, Decline):
         return {"action": unanswered_action(answer)}
     accept: dict[str, Any] = {"action": FormAnswerAction.ACCEPT.value}

@@ -31,9 +31,9 @@ class Call:
     """A call as the host makes it, or made it before it was parked.
 
     ``tool`` is the name of the tool or prompt, or the resource's URI; ``arguments`` a JSON
-    object, ``respondent_id`` the key of the person who is asked. ``options`` hold what a retry
-    has to repeat of the first request: its ``meta``, and its ``read_timeout`` in seconds. Without
-    a call id of the host's, the arguments tell calls of one tool apart.
+    object, ``respondent_id`` the key of the person who is asked. ``call`` is the host's own id of
+    the call; without one, the arguments tell calls of one tool apart. ``options`` hold what a
+    retry has to repeat of the first request: its ``meta``, and its ``read_timeout`` in seconds.
 
     Raises:
         InvalidNameError: A name that no row can hold, or a respondent who has no row.
@@ -45,18 +45,18 @@ class Call:
     tool: str
     arguments: Mapping[str, Any] | None
     respondent_id: Any
-    id: str = ""
+    call: str = ""
     scope_label: str = ""
     method: str = TOOL
     options: Mapping[str, Any] = field(default_factory=dict)
     arguments_json: str = field(init=False)
     #: The key of the call's row.
-    key: uuid.UUID = field(init=False)
+    parked_call_id: uuid.UUID = field(init=False)
 
     def __post_init__(self) -> None:
         for name in ("scope", "server", "tool"):
             check_name(f"The {name}", getattr(self, name))
-        check_name("The call", self.id, blank=True)
+        check_name("The call", self.call, blank=True)
         check_name("The scope label", self.scope_label, blank=True)
         if len(self.scope_label) > MAX_LABEL_CHARS:
             raise InvalidNameError(
@@ -70,14 +70,18 @@ class Call:
             )
         text = encode_json("arguments", self.arguments, settings.MAX_CALL_BYTES)
         object.__setattr__(self, "arguments_json", text)
-        if not self.id:
+        if not self.call:
             canonical = json.dumps(self.arguments, sort_keys=True)
             digest = hashlib.sha256(canonical.encode()).hexdigest()
-            object.__setattr__(self, "id", f"arguments:{digest}")
-        key = store.call_key(
-            scope=self.scope, call=self.id, server=self.server, tool=self.tool, method=self.method
+            object.__setattr__(self, "call", f"arguments:{digest}")
+        key = store.parked_call_id(
+            scope=self.scope,
+            call=self.call,
+            server=self.server,
+            tool=self.tool,
+            method=self.method,
         )
-        object.__setattr__(self, "key", key)
+        object.__setattr__(self, "parked_call_id", key)
 
     @classmethod
     def of(cls, parked: ParkedCall) -> Self:
@@ -88,7 +92,7 @@ class Call:
             tool=parked.tool,
             arguments=json.loads(parked.arguments),
             respondent_id=parked.respondent_id,
-            id=parked.call,
+            call=parked.call,
             scope_label=parked.scope_label,
             method=parked.method,
             options=json.loads(parked.options),
@@ -99,9 +103,9 @@ class Call:
         """The answers recorded for this call."""
         return store.DatabaseFormAnswerStore(
             scope=self.scope,
-            call=self.id,
+            call=self.call,
             respondent_id=self.respondent_id,
-            parked_call_id=self.key,
+            parked_call_id=self.parked_call_id,
         )
 
 

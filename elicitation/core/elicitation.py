@@ -47,7 +47,7 @@ class ElicitationPending(ElicitationError):
     """A tool call waits for a person. This is not a failure: call the tool again after the answer.
 
     `questions` are in the order of their names. There are none if the person is asked to open a
-    link (`opens_address`). The application that asks a person fills in the optional fields:
+    link (`opens_url`). The application that asks a person fills in the optional fields:
     `elicitation_ids` are its rows, `urls` its pages for answering, `parked_call_id` is the row of
     the waiting call, and `deadline` is an aware datetime. `str()` contains no text of the server.
     """
@@ -60,7 +60,7 @@ class ElicitationPending(ElicitationError):
         message: str,
         questions: Sequence[dict[str, Any]],
         fingerprint: str,
-        opens_address: bool = False,
+        opens_url: bool = False,
         elicitation_ids: Sequence[UUID] = (),
         urls: Sequence[str] = (),
         parked_call_id: UUID | None = None,
@@ -76,7 +76,7 @@ class ElicitationPending(ElicitationError):
         self.message = message
         self.questions = list(questions)
         self.fingerprint = fingerprint
-        self.opens_address = opens_address
+        self.opens_url = opens_url
         self.elicitation_ids = tuple(elicitation_ids)
         self.urls = tuple(urls)
         self.parked_call_id = parked_call_id
@@ -89,7 +89,7 @@ class ElicitationPending(ElicitationError):
         what = {0: "to be confirmed", 1: "an answer to 1 question"}.get(
             count, f"answers to {count} questions"
         )
-        if self.opens_address:
+        if self.opens_url:
             visit = "the person to do something on a page of its own"
             what = visit if count == 0 else f"{what} and {visit}"
         until = (
@@ -203,7 +203,7 @@ class URLElicitation(_Elicitation):
             message=self.message,
             questions=[],
             fingerprint=self.fingerprint(),
-            opens_address=True,
+            opens_url=True,
         )
 
 

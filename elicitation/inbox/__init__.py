@@ -10,7 +10,7 @@ that is resumed finds one thing in one place. In our own rows they are different
 """
 
 from .asking import (
-    Question,
+    ElicitationRequest,
     ask,
     ask_all,
     ask_in_call,
@@ -76,7 +76,7 @@ __all__ = [
     "CheckedAnswers",
     "ElicitationClosedError",
     "ElicitationReplacedError",
-    "Question",
+    "ElicitationRequest",
     "WrongModeError",
     "aanswer",
     "acomplete",

@@ -24,11 +24,11 @@ State = Elicitation.State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A validated question set of one round, before it is asked.
+class ElicitationRequest:
+    """An elicitation of one round, read and validated, before it is put to a person.
 
     ``requested_schema`` is the server's own JSON text, in its order; ``number`` counts
-    identical question sets of the round from 0.
+    identical elicitations of the round from 0.
     """
 
     elicitation: AnyElicitation
@@ -44,15 +44,15 @@ class Question:
 
 
 @sensitive_variables()
-def ask(question: Question, **arguments: Any) -> Elicitation:
+def ask(request: ElicitationRequest, **arguments: Any) -> Elicitation:
     """Put one elicitation in front of a person; arguments as for ``ask_all``."""
-    (elicitation,) = ask_all([question], **arguments)
+    (elicitation,) = ask_all([request], **arguments)
     return elicitation
 
 
 @sensitive_variables()
 def ask_all(
-    questions: Sequence[Question],
+    requests: Sequence[ElicitationRequest],
     *,
     parked_call_id: uuid.UUID,
     scope: str,
@@ -67,7 +67,7 @@ def ask_all(
     """Put elicitations in front of a person; inside the transaction that parks their call.
 
     Args:
-        questions: What is asked.
+        requests: What is asked.
         parked_call_id: The call that asks.
         scope: Its scope.
         scope_label: What people see as the name of the scope.
@@ -80,8 +80,8 @@ def ask_all(
     """
     now = timezone.now()
     rows = []
-    for question in questions:
-        asked = question.elicitation
+    for request in requests:
+        asked = request.elicitation
         url = asked.url if isinstance(asked, URLElicitation) else None
         row = Elicitation(
             id=id or uuid.uuid4(),
@@ -95,15 +95,15 @@ def ask_all(
             tool=asked.tool_name,
             key=asked.key,
             round=round,
-            number=question.number,
+            number=request.number,
             message=asked.message,
-            requested_schema=question.requested_schema,
+            requested_schema=request.requested_schema,
             url=url.text if url else "",
             url_host=url.host if url else "",
             url_id=asked.url_id if isinstance(asked, URLElicitation) else "",
-            allow_confirmation=question.allow_confirmation,
-            wide_limits=question.wide_limits,
-            fingerprint=question.fingerprint,
+            allow_confirmation=request.allow_confirmation,
+            wide_limits=request.wide_limits,
+            fingerprint=request.fingerprint,
             respondent_id=respondent_id,
             asked_at=now,
             expires_at=expires_at or now + settings.QUESTION_TTL,
@@ -130,13 +130,13 @@ def policy_key(server: str) -> uuid.UUID:
     return row_key(server)
 
 
-def ask_in_call(question: Question, *, id: uuid.UUID, **arguments: Any) -> Elicitation:
-    """Put a question in front of a person while its server waits; inside a transaction.
+def ask_in_call(request: ElicitationRequest, *, id: uuid.UUID, **arguments: Any) -> Elicitation:
+    """Ask a person while the server waits for the answer; inside a transaction.
 
-    Arguments are as for ``ask``. Each request gets the answer to its own question: two that ask
-    the same at the same moment, in two processes, must not have one key.
+    Arguments are as for ``ask``. Each request gets the answer to its own elicitation: two
+    that ask the same at the same moment, in two processes, must not have one key.
     """
-    numbered = dataclasses.replace(question, number=id.int >> _NOT_OF_THE_NUMBER)
+    numbered = dataclasses.replace(request, number=id.int >> _NOT_OF_THE_NUMBER)
     return ask(numbered, id=id, in_call=True, **arguments)
 
 
@@ -155,7 +155,7 @@ def recorded(parked_call_id: uuid.UUID, fingerprint: str) -> int | None:
     """Return the number of an answer to this fingerprint that no request waits for any more.
 
     An answer whose own request is still open belongs to that one. Declines that were recorded
-    because a question has expired or was withdrawn are skipped.
+    because an elicitation has expired or was withdrawn are skipped.
     """
     alias = write_alias()
     answers = StoredFormAnswer.objects.using(alias).of_call(parked_call_id)
@@ -172,16 +172,18 @@ def recorded(parked_call_id: uuid.UUID, fingerprint: str) -> int | None:
     return next((number for number, key in numbers if key not in not_these), None)
 
 
-def consented(parked_call_id: uuid.UUID, question: Question, *, respondent_id: Any) -> bool:
+def consented(
+    parked_call_id: uuid.UUID, request: ElicitationRequest, *, respondent_id: Any
+) -> bool:
     """Whether this person has agreed to open this URL for this call, and may still do so."""
     rows = Elicitation.objects.using(write_alias()).of_call(parked_call_id)
     same = rows.filter(
         respondent=respondent_id,
         state=State.ANSWERED,
-        fingerprint=question.fingerprint,
+        fingerprint=request.fingerprint,
         closed_at__gt=timezone.now() - settings.ANSWER_TTL,
     )
-    return isinstance(question.elicitation, URLElicitation) and same.exists()
+    return isinstance(request.elicitation, URLElicitation) and same.exists()
 
 
 def withdraw_all(elicitations: Iterable[Elicitation], *, reason: str) -> bool:

@@ -24,6 +24,7 @@ from mcp.client.session import (
     MessageHandlerFnT,
     SamplingFnT,
 )
+from mcp.shared.dispatcher import ProgressFnT
 from mcp.types import (
     CallToolResult,
     ElicitCompleteNotification,
@@ -49,7 +50,7 @@ from ..models import ServerPolicy
 from .callbacks import elicitation_callback
 from .capabilities import URLModeOnly
 from .drive import Drive
-from .host import Host, InputNotSupportedError
+from .host import Host, InputNotSupportedError, request_options
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
@@ -86,6 +87,9 @@ async def call_tool(
     scope_label: str = "",
     sampling: SamplingFnT | None = None,
     roots: ListRootsFnT | None = None,
+    meta: Mapping[str, Any] | None = None,
+    read_timeout: float | None = None,
+    progress: ProgressFnT | None = None,
 ) -> CallToolResult:
     """Call a tool; where its server asks a person something, park the call.
 
@@ -104,6 +108,11 @@ async def call_tool(
         scope_label: What people see as the name of the conversation.
         sampling: Answers sampling requests, as ``sampling_callback`` of ``mcp.Client`` does.
         roots: Answers roots requests, likewise.
+        meta: The ``_meta`` of the request, a JSON object. A retry repeats it; so it does with the
+            trace that OpenTelemetry has for the first request.
+        read_timeout: How long each request may take, in seconds; a retry keeps it.
+        progress: Called with the progress that the server reports, as by
+            ``ClientSession.call_tool``.
 
     Returns:
         The tool's result, an ``isError`` result included.
@@ -126,22 +135,24 @@ async def call_tool(
         InvalidNameError, TooLargeError: A name, the respondent or the arguments cannot be stored.
         MCPError: The server refused the first call.
     """
-    host = Host(session, sampling, roots)
+    host = Host(session, sampling, roots, progress)
+    options = request_options(meta, read_timeout)
     if respondent is None:
-        return await _run(Drive(host, server, tool, arguments))
+        return await _run(Drive(host, server, tool, arguments, options=options))
     made = Call(
         scope=scope,
         server=server,
         tool=tool,
         arguments=arguments,
         respondent_id=respondent.pk,
-        id=call,
+        call=call,
         scope_label=scope_label,
+        options=options,
     )
     if not await sync_to_async(parking.find)(made):
         with suppress(parking.AlreadyParked):
-            return await _run(Drive(host, server, tool, arguments, call=made))
-    return await _go_on(host, made.key, server)
+            return await _run(Drive(host, server, tool, arguments, call=made, options=options))
+    return await _go_on(host, made.parked_call_id, server)
 
 
 async def resume(
@@ -151,6 +162,7 @@ async def resume(
     server: str,
     sampling: SamplingFnT | None = None,
     roots: ListRootsFnT | None = None,
+    progress: ProgressFnT | None = None,
 ) -> CallToolResult:
     """Go on with a parked call: ``call_tool`` by the call's id, which the signals carry.
 
@@ -161,6 +173,7 @@ async def resume(
             of a call that was parked for another server stay where they are.
         sampling: As for ``call_tool``.
         roots: As for ``call_tool``.
+        progress: As for ``call_tool``.
 
     Raises:
         ParkedCall.DoesNotExist: The call has finished.
@@ -168,7 +181,8 @@ async def resume(
         ElicitationPending, ElicitationRefusal, NotSentError, RoundLostError, CallInProgressError,
         InputNotSupportedError, URLDeclinedError, TooManyRoundsError, MCPError: As ``call_tool``.
     """
-    return await _go_on(Host(session, sampling, roots), parked_call_id, server)
+    host = Host(session, sampling, roots, progress)
+    return await _go_on(host, parked_call_id, server)
 
 
 def client_options(
@@ -236,7 +250,15 @@ async def _go_on(host: Host, parked_call_id: uuid.UUID | str, server: str) -> Ca
         raise
     call = resumed.call
     return await _run(
-        Drive(host, call.server, call.tool, call.arguments, call=call, resumed=resumed)
+        Drive(
+            host,
+            call.server,
+            call.tool,
+            call.arguments,
+            call=call,
+            options=call.options,
+            resumed=resumed,
+        )
     )
 
 

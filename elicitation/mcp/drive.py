@@ -19,6 +19,7 @@ from mcp import MCPError
 from mcp.types import (
     CallToolRequest,
     CallToolRequestParams,
+    CallToolResult,
     ElicitResult,
     InputResponse,
     Result,
@@ -26,7 +27,7 @@ from mcp.types import (
 from pydantic import ValidationError
 
 from .. import backoff, inbox
-from ..calls import parking, requests
+from ..calls import parking
 from ..calls.hand import Hand, is_decline
 from ..calls.lease import CallInProgressError, Lease
 from ..calls.outcome import (
@@ -37,6 +38,7 @@ from ..calls.outcome import (
     TooManyRoundsError,
     URLDeclinedError,
 )
+from ..calls.requests import ELICITATION, response, unanswered_action, wanted_answers
 from ..calls.rounds import SETTLED_BY, Event, Rounds, State
 from ..calls.steps import step, to_the_end
 from ..calls.values import Call, Round
@@ -83,6 +85,7 @@ class Drive:
         tool: The name of the tool.
         arguments: A JSON object.
         call: What is called, and for whom; ``None`` where nobody is asked.
+        options: What each request repeats of the first one (``host.request_options``).
         resumed: The parked call to go on with.
     """
 
@@ -94,6 +97,7 @@ class Drive:
         arguments: Mapping[str, Any] | None,
         *,
         call: Call | None = None,
+        options: Mapping[str, Any] | None = None,
         resumed: parking.Resumed | None = None,
     ) -> None:
         self.host = host
@@ -101,6 +105,7 @@ class Drive:
         self.tool = tool
         self.arguments = None if arguments is None else dict(arguments)
         self.call = call
+        self.options = dict(options or {})
         self.resumed = resumed
         self.rounds = Rounds()
         self.hand = Hand()
@@ -110,7 +115,7 @@ class Drive:
         self.is_stored = False
         #: Whether a request went out for the stored round, so that nothing can go on from it.
         self.is_over = False
-        self.questions: Sequence[inbox.Question] = ()
+        self.requests: Sequence[inbox.ElicitationRequest] = ()
         self.others: Mapping[str, InputResponse] = {}
         self.waiting: Sequence[Elicitation] = ()
         #: The rounds after which the call was made afresh, and the one whose state was refused
@@ -142,7 +147,7 @@ class Drive:
             self.refusal = resumed.refusal
             self.rounds.feed(Event.FORBIDDEN)
         elif resumed.taken is not None:
-            self._taken((resumed.questions, resumed.taken))
+            self._taken((resumed.requests, resumed.taken))
             self.rounds.feed(Event.COMPLETE)
             self.rounds.feed(Event.TAKEN)
         elif resumed.is_complete:
@@ -262,10 +267,10 @@ class Drive:
         return Event.GONE if taken is None else Event.TAKEN
 
     def _taken(
-        self, taken: tuple[Sequence[inbox.Question], Sequence[StoredFormAnswer]] | None
+        self, taken: tuple[Sequence[inbox.ElicitationRequest], Sequence[StoredFormAnswer]] | None
     ) -> None:
         if taken is not None:
-            self.questions = taken[0]
+            self.requests = taken[0]
             self.hand.take(taken[1])
 
     @sensitive_variables()
@@ -273,16 +278,16 @@ class Drive:
         """Send the answers that were taken, if the call still belongs to this process."""
         assert self.call is not None
         assert self.round is not None
-        keys = [each.key for each in requests.wanted_answers(self.call.answers, self.questions)]
+        keys = [each.key for each in wanted_answers(self.call.answers, self.requests)]
         answers = [self.hand.answer(key) for key in keys]
         if self.round.plain and any(is_decline(answer) for answer in answers):
             raise URLDeclinedError(self.server, self.tool)
         responses = {**self.others} | {
-            question.elicitation.key: ElicitResult(**requests.response(answer, question))
-            for question, answer in zip(self.questions, answers, strict=True)
+            request.elicitation.key: ElicitResult(**response(answer, request))
+            for request, answer in zip(self.requests, answers, strict=True)
         }
         await self._check_lease()
-        self.hand.send(keys, self.questions)
+        self.hand.send(keys, self.requests)
         return await self._retry(responses)
 
     async def _check_lease(self) -> None:
@@ -391,11 +396,11 @@ class Drive:
         if not told:
             return False
         try:
-            questions = await step(partial(parking.read, call, round))
+            requests = await step(partial(parking.read, call, round))
         except ElicitationRefusal:
             # Refused again, and said so, when the round is parked.
             return False
-        keys = {each.key for each in requests.wanted_answers(call.answers, questions)}
+        keys = {each.key for each in wanted_answers(call.answers, requests)}
         self.hand.take_again(told & keys)
         return keys <= told
 
@@ -472,12 +477,18 @@ class Drive:
                 input_responses=None if responses is None else dict(responses),
                 # "" is a state; only None is none.
                 request_state=None if round is None else round.request_state,
+                _meta=self.options.get("meta"),
             )
         )
         error: Exception | None = None
         with noted() as exchange:
             try:
-                result = await self.host.session.send_request(request, _AnyResult)
+                result = await self.host.session.send_request(
+                    request,
+                    _AnyResult,
+                    request_read_timeout_seconds=self.options.get("read_timeout"),
+                    progress_callback=self.host.progress,
+                )
                 exchange.reply = exchange.reply or result.model_dump(by_alias=True)
             except Exception as caught:
                 # The SDK's frames have the answers that were sent, and its texts may quote them.
@@ -542,6 +553,12 @@ class Drive:
         if state is State.REFUSED:
             assert self.refusal is not None
             raise self.refusal
+        if isinstance(self.result, CallToolResult) and not await self.host.fits(
+            self.tool, self.result
+        ):
+            logger.warning(
+                "A result does not fit its tool's output schema", extra=self._log_fields()
+            )
         return self.result
 
     async def _leave_working(self) -> Exception:
@@ -556,7 +573,7 @@ class Drive:
         return ServerWorkingPending(
             self.server,
             self.tool,
-            parked_call_id=self.call.key,
+            parked_call_id=self.call.parked_call_id,
             look_at=await step(self._look_again),
         )
 
@@ -618,7 +635,7 @@ class Drive:
             carried = replace(carried, deliveries=deliveries)
         close = partial(
             parking.close,
-            self.call.key,
+            self.call.parked_call_id,
             self.call.respondent_id,
             lease=self.lease,
             carried=carried,
@@ -659,13 +676,15 @@ class Drive:
 
     def _log_fields(self) -> dict[str, object]:
         fields: dict[str, object] = {"server": self.server, "tool": self.tool}
-        return fields if self.call is None else fields | {"parked_call_id": str(self.call.key)}
+        if self.call is not None:
+            fields["parked_call_id"] = str(self.call.parked_call_id)
+        return fields
 
 
 def _declines(round: Round) -> dict[str, InputResponse]:
-    action: Any = requests.unanswered_action()
+    action: Any = unanswered_action()
     return {
         key: ElicitResult(action=action)
         for key, request in round.requests.items()
-        if request["method"] == requests.ELICITATION
+        if request["method"] == ELICITATION
     }

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from mcp import ClientSession, MCPError
 from mcp.client.session import ClientRequestContext, ListRootsFnT, SamplingFnT
-from mcp.types import CreateMessageRequest, ErrorData, InputResponse
+from mcp.shared.dispatcher import ProgressFnT
+from mcp.types import CallToolResult, CreateMessageRequest, ErrorData, InputResponse
+from opentelemetry.propagate import inject
 
 from ..calls import requests
 from ..calls.values import Round
@@ -34,12 +39,17 @@ class Host:
     """The host's side of a call: a connected session, and what it answers for itself."""
 
     def __init__(
-        self, session: ClientSession, sampling: SamplingFnT | None, roots: ListRootsFnT | None
+        self,
+        session: ClientSession,
+        sampling: SamplingFnT | None,
+        roots: ListRootsFnT | None,
+        progress: ProgressFnT | None = None,
     ) -> None:
         Dispatcher.install(session)
         self.session = session
         self.sampling = sampling
         self.roots = roots
+        self.progress = progress
 
     @property
     def is_modern(self) -> bool:
@@ -60,6 +70,19 @@ class Host:
             if request["method"] not in provided:
                 raise InputNotSupportedError(server, request["method"])
 
+    async def fits(self, tool: str, result: CallToolResult) -> bool:
+        """Whether a result fits its tool's output schema, as far as this session has listed it."""
+        # Private to the SDK. Its own check would ask the server for the list first.
+        listed = getattr(self.session, "_tool_output_schemas", {})
+        if listed.get(tool) is None or result.is_error:
+            return True
+        try:
+            await self.session.validate_tool_result(tool, result)
+        except Exception:
+            # Its text quotes the result.
+            return False
+        return True
+
     async def fulfil(self, round: Round) -> dict[str, InputResponse]:
         """Answer what is not asked of a person, through the host's callables."""
         responses: dict[str, InputResponse] = {}
@@ -77,3 +100,19 @@ class Host:
                 raise MCPError.from_error_data(response)
             responses[key] = response
         return responses
+
+
+def request_options(meta: Mapping[str, Any] | None, read_timeout: float | None) -> dict[str, Any]:
+    """Return what a retry repeats of the first request, as JSON.
+
+    Args:
+        meta: Its ``_meta``. The trace that OpenTelemetry has now is added to it (MCP 2026-07-28,
+            basic: ``traceparent`` and ``tracestate``): a retry, hours later and in another
+            process, belongs to the same one.
+        read_timeout: In seconds.
+    """
+    carrier: dict[str, Any] = {}
+    inject(carrier)
+    carrier |= meta or {}
+    options = {"meta": carrier or None, "read_timeout": read_timeout}
+    return {name: value for name, value in options.items() if value is not None}

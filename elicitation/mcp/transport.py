@@ -142,7 +142,9 @@ def _failed(
     """Answer in the place of a server that did not: an exception here would end the session."""
     name = type(error).__name__
     exchange = request.extensions[_EXTENSION]
-    exchange.never_left = exchange.never_left or name in NEVER_SENT
+    # With a status, it is a login after a refusal that found nobody.
+    if exchange.status is None and name in NEVER_SENT:
+        exchange.never_left = True
     # The error's own text may quote an address with a secret in it.
     logger.warning("A request to an MCP server failed", extra={"error": name})
     if "id" not in message or "method" not in message:

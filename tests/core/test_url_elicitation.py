@@ -66,7 +66,7 @@ def test_what_is_not_safe_to_keep_is_refused(changes: dict[str, Any]) -> None:
 
 def test_pending_says_that_a_page_is_to_be_opened_and_repeats_nothing() -> None:
     pending = asks().pending()
-    assert pending.opens_address
+    assert pending.opens_url
     assert pending.questions == []
     told = pending.as_tool_result()
     assert "needs the person to do something on a page of its own before" in told
@@ -81,6 +81,6 @@ def test_pending_of_a_form_and_an_address_names_both() -> None:
         message="",
         questions=[{}],
         fingerprint="",
-        opens_address=True,
+        opens_url=True,
     )
     assert "an answer to 1 question and the person to do" in pending.as_tool_result()

@@ -54,11 +54,11 @@ def test_questions_are_of_exactly_one_scope(user: User) -> None:
 
 
 def made(user: User, **names: str) -> Call:
-    options = {"scope": "s", "server": "v", "tool": "t", "id": "c"} | names
+    options = {"scope": "s", "server": "v", "tool": "t", "call": "c"} | names
     return Call(arguments={}, respondent_id=user.pk, **options)
 
 
-@pytest.mark.parametrize("part", ["scope", "server", "tool", "id"])
+@pytest.mark.parametrize("part", ["scope", "server", "tool", "call"])
 def test_a_parked_call_is_found_under_exactly_its_names(user: User, part: str) -> None:
     for name in LOOKALIKES:
         round = Round(number=1, requests={}, request_state=name)
@@ -67,7 +67,7 @@ def test_a_parked_call_is_found_under_exactly_its_names(user: User, part: str) -
     for name in LOOKALIKES:
         call = made(user, **{part: name})
         assert parking.find(call)
-        assert Round.of(ParkedCall.objects.get(pk=call.key)).request_state == name
+        assert Round.of(ParkedCall.objects.get(pk=call.parked_call_id)).request_state == name
 
 
 @pytest.mark.parametrize("part", ["scope", "server", "tool", "call"])

@@ -404,7 +404,7 @@ def test_a_refused_call_leaves_the_same_call_of_somebody_else_alone(
         tool="tool",
         arguments=None,
         respondent_id=other_user.pk,
-        id="c",
+        call="c",
     )
     server.tool = lambda params: _done(params, k=form("Key?", secret))
 

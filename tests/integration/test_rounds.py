@@ -952,3 +952,49 @@ def test_a_sure_question_reads_as_a_boolean(host_for: HostFor) -> None:
     host.answer(pending, sure=False)
     host.resume(pending)
     assert server.answers == [("accept", {"sure": False})]
+
+
+def test_nothing_of_the_first_request_is_lost_on_the_retry(host_for: HostFor) -> None:
+    host = host_for(server := ScriptedServer(one_round))
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    meta = {"example.com/tenant": "blue", "traceparent": trace}
+    pending = host.pending(meta=meta, read_timeout=7.5)
+    host.answer(pending, plan="team")
+    timeouts = []
+
+    async def run() -> Any:
+        async with server.connect() as session:
+            send = session.send_request
+
+            async def send_request(*args: Any, **options: Any) -> Any:
+                timeouts.append(options["request_read_timeout_seconds"])
+                return await send(*args, **options)
+
+            session.send_request = send_request
+            return await mcp_sdk.resume(session, pending.parked_call_id, server="shop")
+
+    assert said(async_to_sync(run)()) == "{'plan': 'team'}"
+    assert timeouts == [7.5]
+    for call in server.calls:
+        assert call.meta is not None
+        sent = dict(call.meta)
+        assert {name: sent.get(name) for name in meta} == meta
+
+
+def test_the_progress_of_a_retry_is_reported(host_for: HostFor) -> None:
+    class Reporting(ScriptedServer):
+        async def _call_tool(self, ctx: Any, params: Any) -> Any:
+            if params.input_responses:
+                await ctx.session.report_progress(0.5, 1.0, "half")
+            return await super()._call_tool(ctx, params)
+
+    seen: list[Any] = []
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        seen.append((done, total, message))
+
+    host = host_for(Reporting(one_round))
+    pending = host.pending(progress=progress)
+    host.answer(pending, plan="team")
+    host.resume(pending, progress=progress)
+    assert seen == [(0.5, 1.0, "half")]

@@ -33,7 +33,7 @@ def park(
 ) -> list[Elicitation]:
     """Park a call that asks these questions, as the SDK integration does."""
     made = Call(
-        scope="chat-1", server="shop", tool="buy", arguments={}, respondent_id=user.pk, id=call
+        scope="chat-1", server="shop", tool="buy", arguments={}, respondent_id=user.pk, call=call
     )
     asked = Round(
         number=round,
@@ -41,7 +41,7 @@ def park(
         request_state="state",
     )
     ServerPolicy.objects.get_or_create(server="shop", defaults={"policy": "url_and_form"})
-    lease = claimed(made.key) if resumed else None
+    lease = claimed(made.parked_call_id) if resumed else None
     return list(parking.park(made, asked, lease=lease).waiting)
 
 

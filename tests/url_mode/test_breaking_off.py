@@ -50,7 +50,7 @@ def test_a_call_that_breaks_off_after_a_reply_keeps_the_consent(
     host = host_for(server := ScriptedServer(tool := Steps(next_request)))
     pending = host.pending()
     inbox.consent(pending.elicitation_ids[0], by=user)
-    read = handler.read_questions
+    read = handler.read_requests
 
     def read_once(*args: Any, **kwargs: Any) -> Any:
         if server.answers:
@@ -67,7 +67,7 @@ def test_a_call_that_breaks_off_after_a_reply_keeps_the_consent(
 
     with monkeypatch.context() as patch:
         if where == "read":
-            patch.setattr(parking, "read_questions", read_once)
+            patch.setattr(parking, "read_requests", read_once)
         else:
             patch.setattr(parking, "park", cancelled)
         async_to_sync(break_off)()

@@ -99,7 +99,7 @@ def nothing_is_left() -> None:
 def test_consent_is_sent_as_accept_without_content(host_for: HostFor, user: User) -> None:
     host = host_for(server := ScriptedServer(opens()))
     pending = host.pending()
-    assert pending.opens_address
+    assert pending.opens_url
     assert pending.questions == []
     assert SECRET not in pending.as_tool_result()
     assert "page of its own" in pending.as_tool_result()
@@ -475,7 +475,7 @@ def test_addresses_are_shown_by_default(
         policy.delete()
     else:
         ServerPolicy.objects.update(policy=chosen)
-    assert host_for(ScriptedServer(opens())).pending().opens_address
+    assert host_for(ScriptedServer(opens())).pending().opens_url
 
 
 def test_an_address_that_the_policy_does_not_list_is_refused(host_for: HostFor) -> None:

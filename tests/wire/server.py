@@ -247,7 +247,8 @@ class Server:
 
     def _read(self, connection: socket.socket, stream: Any) -> Request | None:
         head = stream.readline()
-        if not head:
+        if b" HTTP/1.1" not in head:
+            # The end, or no HTTP.
             return None
         headers = {}
         while (line := stream.readline().strip()) != b"":

@@ -162,6 +162,32 @@ def test_case_A2_a_result_that_came_is_handed_over(
     assert server.ran == 1
 
 
+@pytest.mark.parametrize(
+    ("reply", "is_said"),
+    [
+        (result(structuredContent={"total": 1}), False),
+        (result(structuredContent={"total": ANSWER}), True),
+        (result(), True),
+        (result(isError=True), False),
+    ],
+    ids=["fits", "does not", "missing", "an error"],
+)
+def test_case_A2_that_it_does_not_fit_is_a_log_line(
+    reply: Reply, is_said: bool, host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    host.server.lists, host.server.first = tools(outputSchema=TOTAL), reply
+
+    async def listed_before(client: mcp.Client) -> Any:
+        await client.session.list_tools()
+        return await host.acall(client)
+
+    got = host.run(listed_before)
+    assert said(got) == "done"
+    lines = [record for record in caplog.records if "output schema" in record.getMessage()]
+    assert len(lines) == is_said
+    check_silent(got, caplog)
+
+
 # --- A3: tasks -------------------------------------------------------------------------------
 
 

@@ -62,8 +62,7 @@ def test_case_A5_nothing_else_is(why: str, code: int, text: str, data: object) -
     assert not refuses_state(MCPError(code, text, data))
 
 
-@pytest.mark.parametrize("status", [200, 400])
-@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize(("plain", "status"), [(False, 200), (True, 400)])
 @pytest.mark.parametrize(("who", "code", "text", "data"), UNREAD)
 def test_case_A5_the_call_is_made_afresh_with_the_same_answer(
     who: str,

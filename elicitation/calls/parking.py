@@ -414,17 +414,19 @@ def park(
             there = _locked(row, lease)
         before = _Before.of(call.parked_call_id, is_new=lease is None)
         before.put_back(carried, by_key, round.number)
+        answered = {
+            each.key for each in wanted if each.is_answered_by(before.answers.get(each.key))
+        }
         missing = [
             request
             for request, each in zip(requests, wanted, strict=True)
-            if not each.is_answered_by(before.answers.get(each.key))
+            if each.key not in answered
         ]
         waiting, asks = _ask(call, round, missing, before)
         if asks and there is not row and there.asked >= settings.MAX_ROUNDS:
             raise AskedTooOften
         before.clear(
-            keep_answers={each.key for each in wanted}
-            - {each.key for each in wanted_answers(call.answers, missing)},
+            keep_answers=answered,
             keep_elicitations={elicitation.pk for elicitation in waiting},
             later_than=round.number,
             reason=inbox.REPLACED,

@@ -276,9 +276,9 @@ class Drive:
     @sensitive_variables()
     async def _send_answers(self) -> Event:
         """Send the answers that were taken, if the call still belongs to this process."""
-        assert self.call is not None
         assert self.round is not None
-        keys = [each.key for each in wanted_answers(self.call.answers, self.requests)]
+        # In the order of the requests: they were taken together.
+        keys = self.hand.keys()
         answers = [self.hand.answer(key) for key in keys]
         if self.round.plain and any(is_decline(answer) for answer in answers):
             raise URLDeclinedError(self.server, self.tool)

@@ -499,7 +499,7 @@ def _update(row: ParkedCall, there: ParkedCall, held: Lease | None, asks: bool) 
     if held is not None:
         held.hold(rows().filter(pk=row.pk), **changes)
     elif changes:
-        # It waits for a person now: whoever hears of the answer first may go on.
+        # People have to answer now. Any process may resume the call afterwards.
         rows().filter(pk=row.pk).update(lease=None, leased_until=None, **changes)
 
 
@@ -660,7 +660,7 @@ class _Before:
             }
         )
         if was_quicker:
-            # Somebody closed one of them in this moment: its answer is not asked for either.
+            # Somebody answered one of them just now: that answer is dropped as well.
             again = _Before.of(self.parked_call_id)
             again.clear(
                 keep_answers=keep_answers,
@@ -702,7 +702,7 @@ def close(
             that is left alone.
         lease: The lease under which the caller went on with it. Where another process has the
             call by now, only what became of the answers is noted.
-        carried: What became of the answers. Those in hand are asked for by nobody.
+        carried: What became of the answers. The server asks for none of those in hand.
         asked_once: Whether nothing else of the call can be left.
     """
     carried = carried or Carried()

@@ -33,7 +33,7 @@ _STREAMABLE = "MCP 2026-07-28, basic/transports/streamable-http"
 _PYTHON = "seen: Python SDK 2.3"
 _HTTP = "RFC 9110"
 
-#: By a code of ours: what a reply or an error is taken for.
+#: What a reply or an error means, by a code of this package.
 REPLIES: Final[Mapping[str, Reply]] = MappingProxyType(
     {
         "result": Reply(Event.RESULT, "the request was completed", "MCP 2026-07-28, basic"),
@@ -192,7 +192,7 @@ class URLDeclinedError(ElicitationError):
 
 
 class TooManyRoundsError(ElicitationError):
-    """The server goes on asking after its last questions were declined."""
+    """The server goes on asking after its last elicitations were declined."""
 
     def __init__(self, server: str, tool: str) -> None:
         super().__init__(

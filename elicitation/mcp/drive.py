@@ -64,8 +64,8 @@ logger = logging.getLogger("elicitation")
 #: half a minute.
 FIRST_PAUSE, LONGEST_PAUSE, MAX_PAUSES = 0.05, 5.0, 12
 
-#: The same for a server that asks for a link again that a person has agreed to open: they
-#: may be about to finish. Then the call is parked until they say so.
+#: The same for a server that asks again for a URL that a person has agreed to open: they may be
+#: about to finish there. Then the call is parked until they say so.
 FIRST_WAIT, LONGEST_WAIT, MAX_WAITS = 0.5, 4.0, 5
 
 #: First and longest pause before a server that is at work is looked after again.
@@ -129,7 +129,7 @@ class Drive:
         self.fresh_after: set[int] = set()
         self.unread_round: int | None = None
         self.working_since: datetime | None = None
-        #: When somebody said that they have finished, as far as the server was asked since.
+        #: The last *Continue* that skipped a pause.
         self.continued_at: datetime | None = None
         self.answered = self.declined = self.pauses = self.waits = 0
         # What came back last, or why nobody was asked.
@@ -288,9 +288,9 @@ class Drive:
     @sensitive_variables()
     async def _send_answers(self) -> Event:
         """Send the answers that were taken, if the call still belongs to this process."""
-        assert self.call is not None
         assert self.round is not None
-        keys = [each.key for each in wanted_answers(self.call.answers, self.requests)]
+        # In the order of the requests: they were taken together.
+        keys = self.hand.keys()
         answers = [self.hand.answer(key) for key in keys]
         if self.round.plain and any(is_decline(answer) for answer in answers):
             raise URLDeclinedError(self.server, self.tool)
@@ -324,7 +324,7 @@ class Drive:
             and self.hand.are_consents_alone_on_their_way()
             and not replies.is_refusal(self.error)
         ):
-            # Nothing of the person's but their consent, which can be told twice.
+            # Only consents were sent, and those can be sent again.
             return Event.NOT_SENT
         return event
 
@@ -368,7 +368,7 @@ class Drive:
             return Event.RESULT
         event = await self._send(self.round.number + 1, self.round, _declines(self.round))
         if event is not Event.RESULT:
-            # The refusal is what the host has to know; the server's own end is its affair.
+            # The host gets the refusal, however the server ended.
             logger.info("A server did not take a decline", extra=self._log_fields())
         elif isinstance(self.refusal, ElicitationRefusal):
             # The server ran the tool all the same.
@@ -400,10 +400,10 @@ class Drive:
             self.working_since = None
         return event
 
-    # --- Links that a server asks for again --------------------------------------------------
+    # --- URLs that a server asks for again ---------------------------------------------------
 
     async def _asks_again(self, call: Call, round: Round) -> bool:
-        """Whether the round asks for nothing but links that the server got consent to."""
+        """Whether the round asks for nothing but URLs whose consent the server has received."""
         told = self.hand.told()
         if not told:
             return False
@@ -417,7 +417,7 @@ class Drive:
         return keys <= told
 
     async def _wait_for_completion(self) -> Event:
-        """Tell a server again, after a pause, that a person agreed to open its link.
+        """Tell a server again, after a pause, that a person agreed to open its URL.
 
         That they agreed does not mean that they have finished there, and a server that has to
         know asks again. The round is parked first, with the consent, so that whatever breaks
@@ -612,7 +612,7 @@ class Drive:
         assert self.error is not None
         proof = REPLIES.get(self.reason)
         if proof is None or proof.event is not Event.NOT_SENT:
-            # Nothing was on its way that could be lost; whether the tool ran, nobody knows.
+            # No answer was on its way. The host gets the error as it came: the tool may have run.
             return self.error
         return NotSentError(
             self.server,
@@ -660,7 +660,7 @@ class Drive:
         await to_the_end(sync_to_async(close)())
 
     async def _break_off(self, error: BaseException) -> None:
-        """Leave nothing half-done behind a call that did not come to its end or was parked."""
+        """After an exception, close the call, or put back what was taken and give it back."""
         is_answered = self.hand.break_off()
         given_up = isinstance(error, URLDeclinedError | TooManyRoundsError)
         if is_answered or self.is_over or given_up:
@@ -672,7 +672,7 @@ class Drive:
             await self._put_back()
 
     async def _recorded(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        """Write down how a call ended. Should that fail for good, what it was is worth more."""
+        """Write down how a call ended; if that fails for good, log it and go on."""
         for pause in (*RECORD_PAUSES, None):
             try:
                 return await work(*args)

@@ -15,8 +15,6 @@ Where a part can show:
 
 from __future__ import annotations
 
-import __future__
-
 import inspect
 import time
 import uuid
@@ -55,7 +53,8 @@ def take_without(part: str) -> Iterator[None]:
         assert source.count(piece) == 1, f"the take has no {piece!r} any more"
         source = source.replace(piece, instead)
     made: dict[str, Any] = {}
-    flags = __future__.annotations.compiler_flag
+    # The compiler reads annotations as it does in the module.
+    flags = annotations.compiler_flag
     exec(compile(source, store.__file__, "exec", flags), vars(store), made)  # noqa: S102
     with patch.object(store, "take", made["take"]):
         yield

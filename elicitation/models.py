@@ -530,7 +530,9 @@ class Elicitation(models.Model):
         DELIVERED = "delivered", _("delivered")
         SERVER_ERROR = "server_error", _("delivered; the tool reported an error")
         ROUND_LOST = "round_lost", _("lost: the server refused the answer, or the call broke off")
+        NOT_SENT = "not_sent", _("not sent yet: the server cannot be reached")
         DROPPED = "dropped", _("dropped: the server no longer needed the answer")
+        SWITCHED_OFF = "switched_off", _("not sent: the policy forbids it")
         NEVER_RESUMED = "never_resumed", _("never sent: the call was not resumed")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -683,6 +685,11 @@ class Elicitation(models.Model):
             return self.policy or ServerPolicy(server=self.server)
         # Not by the foreign key: a router may read it from a replica.
         return ServerPolicy.objects.for_server(self.server)
+
+    @property
+    def told(self) -> str:
+        """The delivery if the server has got something, or nothing more is sent; else blank."""
+        return "" if self.delivery == self.Delivery.NOT_SENT else self.delivery
 
     def is_expired(self, now: datetime | None = None) -> bool:
         """Whether the deadline passed without an answer; the row may not say so yet."""

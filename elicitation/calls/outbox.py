@@ -58,7 +58,7 @@ def resend_due(*, now: datetime | None = None, limit: int = 100) -> Resent:
                 mine.update,
                 delivered_at=now,
                 # Set already: a consent that the server has received and asks for again.
-                delivery=elicitation.delivery or Elicitation.Delivery.NEVER_RESUMED,
+                delivery=elicitation.told or Elicitation.Delivery.NEVER_RESUMED,
                 resume_at=None,
                 alive_until=None,
             )
@@ -171,7 +171,11 @@ def delete_expired(*, now: datetime | None = None, limit: int = 500) -> int:
     found = dict(expired.values_list("pk", "elicitation_id")[:limit])
 
     def delete() -> int:
-        undelivered = Elicitation.objects.using(alias).undelivered().filter(delivery="")
+        undelivered = (
+            Elicitation.objects.using(alias)
+            .undelivered()
+            .filter(delivery__in=("", Delivery.NOT_SENT))
+        )
         theirs = undelivered.filter(pk__in=[key for key in found.values() if key])
         store.lock_now(theirs)
         # Locked before the answers, as everywhere; the rows themselves are of no interest.

@@ -335,6 +335,9 @@ def put_back(
         if retry_at is not None and ids:
             told_again = Elicitation.objects.using(store.write_alias()).filter(pk__in=ids)
             told_again.undelivered().update(resume_at=retry_at)
+            if unsent_reason:
+                unsent = told_again.undelivered().filter(delivery="")
+                unsent.update(delivery=Delivery.NOT_SENT)
         note_deliveries({key: how for key, how in (deliveries or {}).items() if key not in ids})
         return True
 
@@ -360,6 +363,8 @@ class Carried:
     deliveries: Mapping[uuid.UUID, str] = field(default_factory=dict)
     #: Answers that the server has not read, or consents that it asks for again.
     in_hand: Sequence[StoredFormAnswer] = ()
+    #: What the audit says of answers that are not sent any more.
+    dropped: str = Delivery.DROPPED
     #: The rounds after which the call was made afresh.
     fresh_after: Collection[int] = ()
     #: Since when the server is at work and asks nothing; ``None`` where it asks.
@@ -495,6 +500,10 @@ def _update(row: ParkedCall, there: ParkedCall, held: Lease | None, asks: bool) 
     changes: dict[str, Any] = {"asked": asked} if asked != row.asked else {}
     if not is_new:
         row.asked = asked
+        if asks:
+            # A person answers this round anew, so the call can be made afresh after it once more.
+            again = [number for number in row.fresh_after_rounds if number != row.round]
+            row.fresh_after = json.dumps(again)
         changes = {name: getattr(row, name) for name in _CHANGES}
     if held is not None:
         held.hold(rows().filter(pk=row.pk), **changes)
@@ -569,6 +578,8 @@ class _Before:
     elicitations: list[Elicitation]
     #: Recorded answers by their keys.
     answers: dict[uuid.UUID, StoredFormAnswer]
+    #: What the audit says of answers that are not sent any more.
+    dropped: str = Delivery.DROPPED
 
     @classmethod
     def of(cls, parked_call_id: uuid.UUID, *, is_new: bool = False) -> _Before:
@@ -607,7 +618,7 @@ class _Before:
             told.update(delivery=Delivery.DELIVERED)
         self.note({key: how for key, how in carried.deliveries.items() if key not in ids})
         dropped = {answer.elicitation_id for answer in carried.in_hand if answer not in back}
-        self.note({key: Delivery.DROPPED for key in dropped if key is not None})
+        self.note({key: carried.dropped for key in dropped if key is not None})
 
     def note(self, deliveries: Mapping[uuid.UUID, str]) -> None:
         """Write down how it ended with elicitations, which are settled by that."""
@@ -644,7 +655,7 @@ class _Before:
         dropped = store.drop([key for key in self.answers if key not in kept])
         became: dict[uuid.UUID, str] = {
             answer.elicitation_id: (
-                Delivery.NEVER_RESUMED if answer.is_expired() else Delivery.DROPPED
+                Delivery.NEVER_RESUMED if answer.is_expired() else self.dropped
             )
             for answer in dropped
             if answer.elicitation_id is not None
@@ -654,7 +665,7 @@ class _Before:
         # consent that the server got before was delivered.
         note_deliveries(
             {
-                each.pk: each.delivery or became.get(each.pk, Delivery.ROUND_LOST)
+                each.pk: each.told or became.get(each.pk, Delivery.ROUND_LOST)
                 for each in closed
                 if each.pk not in waits
             }
@@ -717,7 +728,7 @@ def close(
                 {
                     **dict(carried.deliveries),
                     **{
-                        answer.elicitation_id: Delivery.DROPPED
+                        answer.elicitation_id: carried.dropped
                         for answer in carried.in_hand
                         if answer.elicitation_id is not None
                     },
@@ -728,6 +739,7 @@ def close(
             note_deliveries(carried.deliveries)
             return
         before = _Before.of(parked_call_id)
+        before.dropped = carried.dropped
         before.put_back(carried, wanted=(), round_number=NO_ROUND)
         before.clear(keep_answers=(), keep_elicitations=(), reason=inbox.FINISHED)
 

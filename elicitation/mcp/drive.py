@@ -38,7 +38,13 @@ from ..calls.outcome import (
     TooManyRoundsError,
     URLDeclinedError,
 )
-from ..calls.requests import ELICITATION, response, unanswered_action, wanted_answers
+from ..calls.requests import (
+    ELICITATION,
+    PolicyRefusal,
+    response,
+    unanswered_action,
+    wanted_answers,
+)
 from ..calls.rounds import SETTLED_BY, Event, Rounds, State
 from ..calls.steps import step, to_the_end
 from ..calls.values import Call, Round
@@ -249,6 +255,11 @@ class Drive:
             in_hand=self.hand.in_hand(),
             fresh_after=self.fresh_after,
             working_since=self.working_since,
+            dropped=(
+                Elicitation.Delivery.SWITCHED_OFF
+                if isinstance(self.refusal, PolicyRefusal)
+                else Elicitation.Delivery.DROPPED
+            ),
         )
 
     async def _take(self) -> Event:

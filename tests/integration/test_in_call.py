@@ -11,18 +11,19 @@ import mcp
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth.models import AnonymousUser, User
+from django.db import transaction
 from django.utils import timezone
 from mcp.server.elicitation import AcceptedElicitation
 from mcp.server.mcpserver import Context, MCPServer
 from pydantic import BaseModel
 
-from elicitation import inbox
+from elicitation import inbox, store
 from elicitation.calls.in_call import answer_in_call
 from elicitation.inbox import asking
 from elicitation.inbox.listening import tell
 from elicitation.mcp.client import client_options, elicitation_callback
 from elicitation.models import Elicitation, InvalidNameError, ServerPolicy, StoredFormAnswer
-from elicitation.store import DatabaseFormAnswerStore
+from elicitation.store import DatabaseFormAnswerStore, OuterTransactionError
 from tests.integration.answering import Answering
 from tests.integration.scripted import PLAN, said
 
@@ -135,8 +136,8 @@ def test_an_answer_recorded_before_is_taken_at_once(policy: ServerPolicy, user: 
     )
     assert asked["action"] == "accept"
     question = Elicitation.objects.get().form_elicitation
-    store = DatabaseFormAnswerStore(scope="chat", call="c1", respondent_id=user.pk)
-    store.record_form_answer(
+    answers = DatabaseFormAnswerStore(scope="chat", call="c1", respondent_id=user.pk)
+    answers.record_form_answer(
         question, "accept", question.schema.answers_from_content({"plan": "solo"})
     )
     told = async_to_sync(answer_in_call)(FORM, **names(user, call="c1"))
@@ -219,6 +220,38 @@ def test_a_request_that_is_cancelled_while_it_asks_leaves_no_question(
     assert not StoredFormAnswer.objects.exists()
 
 
+def test_a_request_that_is_cancelled_while_it_takes_sends_nothing_and_says_so(
+    policy: ServerPolicy, user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread goes on and commits: what it has taken is neither sent nor forgotten."""
+
+    async def cancelled() -> None:
+        task = asyncio.ensure_future(answer_in_call(FORM, **names(user, call="c1")))
+        loop, take = asyncio.get_running_loop(), store.take
+
+        def cancel_and_take(*args: Any) -> Any:
+            loop.call_soon_threadsafe(task.cancel)
+            while not task.cancelling():
+                time.sleep(0.01)
+            return take(*args)
+
+        monkeypatch.setattr(store, "take", cancel_and_take)
+        await when_asked(answer_plan(user))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    async_to_sync(cancelled)()
+    question = Elicitation.objects.get()
+    assert (question.state, question.delivery) == ("answered", "dropped")
+    assert not StoredFormAnswer.objects.exists()
+
+
+def test_inside_a_transaction_nobody_is_asked(policy: ServerPolicy, user: User) -> None:
+    with transaction.atomic(), pytest.raises(OuterTransactionError):
+        async_to_sync(answer_in_call)(FORM, **names(user))
+    assert not Elicitation.objects.exists()
+
+
 def test_500_wait_at_once_with_one_query_a_second_among_them(
     policy: ServerPolicy, user: User, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,9 +305,9 @@ def test_an_answer_that_another_request_waits_for_is_left_to_it(
     async def two() -> list[Any]:
         first = asyncio.ensure_future(answer_in_call(FORM, **names(user, call="c1")))
         question = await when_asked(lambda question: None)
-        store = DatabaseFormAnswerStore(scope="chat", call="c1", respondent_id=user.pk)
+        recorded = DatabaseFormAnswerStore(scope="chat", call="c1", respondent_id=user.pk)
         answers = question.schema.answers_from_content({"plan": "solo"})
-        await sync_to_async(store.record_form_answer)(
+        await sync_to_async(recorded.record_form_answer)(
             question.form_elicitation,
             "accept",
             answers,

@@ -194,6 +194,25 @@ def test_and_the_person_is_asked_anew_where_it_is_not(
     assert list(deliveries) == ["dropped", "delivered"]
 
 
+def test_a_person_who_is_slow_each_time_is_asked_each_time(
+    shop: Shop, clock: Clock, customer: Host
+) -> None:
+    """A question with a price in it, four times: each answer was refused unread, none was lost."""
+    shop.has_prices = True
+    pending = customer.asked()
+    for _ in range(3):
+        clock.passes(11)
+        customer.answer(pending)
+        pending = customer.resume(pending)
+        assert isinstance(pending, ElicitationPending), pending
+    customer.answer(pending)
+    assert finished(customer.resume(pending))
+    assert shop.drafts == 4
+    assert shop.orders == [{"state": "draft 4", "plan": {"plan": ANSWER}}]
+    deliveries = Elicitation.objects.order_by("asked_at").values_list("delivery", flat=True)
+    assert sorted(deliveries) == ["delivered", "dropped", "dropped", "dropped"]
+
+
 @pytest.mark.parametrize("minutes", [4, 6, 11, 60])
 def test_two_rounds(minutes: int, shop: Shop, clock: Clock, customer: Host) -> None:
     """The person needs as long for each; each round's state is as old as its own question."""

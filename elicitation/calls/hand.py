@@ -70,6 +70,15 @@ class Hand:
         sent = set(self._ledger.among(Answer.SENT))
         return bool(sent) and sent <= self._consents
 
+    def mark_unread(self) -> None:
+        """Note of the answers in hand that the server has refused them unread."""
+        for answer in self.in_hand():
+            answer.was_unread = True
+
+    def was_unread_before(self) -> bool:
+        """Whether the server has refused one of those on their way unread before."""
+        return any(self._answers[key].was_unread for key in self._ledger.among(Answer.SENT))
+
     def told(self) -> set[uuid.UUID]:
         """Return the consents that the server has received and may ask for again."""
         got = set(self._ledger.among(Answer.DELIVERED)) & self._consents

@@ -681,19 +681,10 @@ class _Before:
             )
 
 
-def leave_working(
-    lease: Lease, *, looked: int, look_at: datetime, deliveries: Mapping[uuid.UUID, str]
-) -> None:
-    """Give back a call whose server is at work; it is looked after again at ``look_at``.
-
-    ``deliveries`` say how it ended with elicitations, by their ids.
-    """
-
-    def leave() -> None:
-        lease.rows().update(lease=None, leased_until=None, looked=looked, look_at=look_at)
-        note_deliveries(deliveries)
-
-    store.in_transaction(leave)
+def leave_working(lease: Lease, *, looked: int, look_at: datetime) -> None:
+    """Give back a call whose server is at work; it is looked after again at ``look_at``."""
+    changes = {"lease": None, "leased_until": None, "looked": looked, "look_at": look_at}
+    store.in_transaction(lambda: lease.rows().update(**changes))
 
 
 @sensitive_variables()

@@ -211,6 +211,7 @@ class Drive:
         event = await self._send(1)
         if self.unread_round is not None and event is not Event.NOT_SENT:
             self.fresh_after.add(self.unread_round)
+            self.hand.mark_unread()
         return event
 
     async def _ask(self) -> Event:
@@ -334,7 +335,7 @@ class Drive:
         event = await self._send(number, round, responses)
         if event is not Event.UNREAD:
             return event
-        if round.number in self.fresh_after:
+        if round.number in self.fresh_after or self.hand.was_unread_before():
             return Event.UNREAD_AGAIN
         self.unread_round = round.number
         self.declined = 0
@@ -574,28 +575,29 @@ class Drive:
 
     async def _leave_working(self) -> Exception:
         """Leave a call whose server is at work, to be looked after again."""
-        if self.call is None or self.lease is None:
-            # The first reply is a task: there is no round to park the call in.
-            return ServerWorkingPending(self.server, self.tool, parked_call_id=None, look_at=None)
+        working = partial(ServerWorkingPending, self.server, self.tool)
+        if self.is_task or self.call is None or self.lease is None:
+            # The round is answered, and goes on as a task: to retry it would start another one.
+            await self._recorded(self._close)
+            return working(task=self.result if self.is_task else None)
         since = self.working_since
         if since is not None and timezone.now() - since > settings.WORKING_TTL:
             await self._recorded(self._close)
             return RoundLostError(self.server, self.tool, "at work for too long")
-        return ServerWorkingPending(
-            self.server,
-            self.tool,
-            parked_call_id=self.call.parked_call_id,
-            look_at=await step(self._look_again),
-        )
+        look_at = await step(self._look_again)
+        return working(parked_call_id=self.call.parked_call_id, look_at=look_at)
+
+    @property
+    def is_task(self) -> bool:
+        """Whether the server has made a task of the call."""
+        return self.reason == "task"
 
     def _look_again(self) -> datetime:
         """Give the call back, to be looked after again; return when."""
         assert self.lease is not None
         looked = 0 if self.resumed is None else self.resumed.row.looked
         look_at: datetime = timezone.now() + backoff.pause(looked, FIRST_LOOK, LONGEST_LOOK)
-        parking.leave_working(
-            self.lease, looked=looked + 1, look_at=look_at, deliveries=self.hand.deliveries()
-        )
+        parking.leave_working(self.lease, looked=looked + 1, look_at=look_at)
         return look_at
 
     async def _not_sent(self) -> Exception:

@@ -28,6 +28,8 @@ from .store import write_alias
 
 #: The major version of the SDK that the integration is written for.
 MCP_MAJOR = "2"
+#: The minor version that was tested (``mcp.dispatcher`` wraps a private part of it).
+MCP_TESTED = "2.3"
 
 Messages = list[CheckMessage]
 
@@ -223,6 +225,19 @@ def check_environment(app_configs: Sequence[AppConfig] | None, **kwargs: Any) ->
                     "elicitation.mcp.client can silence this."
                 ),
                 id="elicitation.W020",
+            )
+        )
+    elif not version.startswith(f"{MCP_TESTED}."):
+        messages.append(
+            Warning(
+                f"The MCP SDK is version {version}; elicitation was tested with {MCP_TESTED}. Two "
+                "rules of MCP are kept through a private part of the SDK, which another version "
+                "may not have.",
+                hint=(
+                    f"pip install 'mcp=={MCP_TESTED}.*'. A site that has tested another version "
+                    "can silence this."
+                ),
+                id="elicitation.W021",
             )
         )
     return messages

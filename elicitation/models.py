@@ -854,6 +854,8 @@ class StoredFormAnswer(models.Model):
     round = models.PositiveSmallIntegerField(default=0, editable=False)
     #: Whether a person gave it. Not where the time ran out, or the question was withdrawn.
     from_person = models.BooleanField(default=True, editable=False)
+    #: Whether its server has refused it unread once; a second time it is lost.
+    was_unread = models.BooleanField(default=False, editable=False)
     #: The elicitation it answers; ``None`` if a host stored the answer by itself.
     elicitation_id = models.UUIDField(null=True, editable=False)
     respondent = models.ForeignKey(

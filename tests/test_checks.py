@@ -238,6 +238,16 @@ def test_the_sdk_is_missing_or_old(
     assert (version or "is not installed") in message.msg
 
 
+def test_the_sdk_is_another_version_than_was_tested(
+    ids: Ids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks.metadata, "version", lambda name: "2.4.0")
+    (message,) = ids()["elicitation.W021"]
+    assert "2.4.0" in message.msg
+    assert message.hint is not None
+    assert "2.3" in message.hint
+
+
 @pytest.mark.parametrize(
     ("number", "changes"),
     [

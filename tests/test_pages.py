@@ -590,16 +590,19 @@ class TestStates:
             ("round_lost", "It is not known whether the server received the answer"),
             ("dropped", "the server no longer needed it"),
             ("never_resumed", "did not go on in time"),
+            ("not_sent", "shop cannot be reached. This site tries again."),
+            ("switched_off", "this site has switched the server off"),
         ],
     )
     def test_line_15_an_answered_page_says_how_it_ended(
         self, delivery: str, text: str, ada: Client, user: User
     ) -> None:
-        at = timezone.now() if delivery else None
+        is_open_end = delivery in ("", "not_sent")
+        at = None if is_open_end else timezone.now()
         elicitation = closed(user, State.ANSWERED, delivery=delivery, delivered_at=at)
         shown = page(ada.get(elicitation.get_absolute_url()))
         assert text in shown.text
-        assert bool(shown.all("meta", **{"http-equiv": "refresh"})) is (delivery == "")
+        assert bool(shown.all("meta", **{"http-equiv": "refresh"})) is is_open_end
 
     def test_line_16_the_same_again_succeeds_and_other_content_does_not(
         self, ada: Client, user: User

@@ -19,7 +19,7 @@ Delivery = Elicitation.Delivery
 class Hand:
     """The answers of a call that are not, or no longer, in the store.
 
-    A consent to open a link can be told twice: the server asks for it until the person has
+    A consent to open a URL can be sent twice: the server asks for it until the person has
     finished there.
     """
 
@@ -66,12 +66,21 @@ class Hand:
         return [self._answers[key] for key in self.keys()]
 
     def are_consents_alone_on_their_way(self) -> bool:
-        """Whether nothing of a person's is on its way but their consent."""
+        """Whether consents are on their way to the server, and no other answers."""
         sent = set(self._ledger.among(Answer.SENT))
         return bool(sent) and sent <= self._consents
 
+    def mark_unread(self) -> None:
+        """Note of the answers in hand that the server has refused them unread."""
+        for answer in self.in_hand():
+            answer.was_unread = True
+
+    def was_unread_before(self) -> bool:
+        """Whether the server has refused one of those on their way unread before."""
+        return any(self._answers[key].was_unread for key in self._ledger.among(Answer.SENT))
+
     def told(self) -> set[uuid.UUID]:
-        """Return the consents that the server has got, and may ask for again."""
+        """Return the consents that the server has received and may ask for again."""
         got = set(self._ledger.among(Answer.DELIVERED)) & self._consents
         return {
             key
@@ -81,11 +90,15 @@ class Hand:
         }
 
     def take_again(self, keys: Iterable[uuid.UUID]) -> None:
-        """Note that the server asks again for links that it got consent to."""
+        """Note that the server asks again for URLs whose consent it has received."""
         self._ledger.move(keys, Answer.TAKEN)
 
     def break_off(self) -> bool:
-        """Note that a request broke off; whether the round that was answered is over by that."""
+        """Note that a request broke off.
+
+        Returns:
+            Whether its round is over: an answer was sent that must not be sent again.
+        """
         sent = self._ledger.among(Answer.SENT)
         self._ledger.move(
             sent, Answer.TAKEN if self.are_consents_alone_on_their_way() else Answer.LOST
@@ -93,7 +106,7 @@ class Hand:
         settled = self._ledger.among(Answer.DELIVERED, Answer.LOST)
         if any(key not in self._consents for key in settled):
             return True
-        # Nothing of a person's but their consent, which can be told twice.
+        # Only consents were sent, and those can be sent again.
         self._ledger.move(self._ledger.among(Answer.DELIVERED), Answer.TAKEN)
         return False
 
@@ -113,7 +126,7 @@ class Hand:
         }
 
     def clear(self) -> None:
-        """Begin anew: what became of every answer is written down."""
+        """Forget the answers, once the database says what became of each."""
         self._ledger.forget()
         self._answers.clear()
         self._consents.clear()

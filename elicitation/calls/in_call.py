@@ -76,7 +76,7 @@ async def answer_in_call(
         tool: The tool whose call is under way.
         scope: The host's id of the conversation or run.
         respondent: Who is asked; ``None`` where nobody can be.
-        timeout: How long the person has, in seconds. The server's own patience may be shorter.
+        timeout: How long the person has, in seconds. The server may wait less long.
         call: The host's id of the tool call. Without it no two requests are the same call.
         scope_label: What people see as the name of the conversation.
         counted_as: What stands for the call in its limits, where the host has no id of it.
@@ -159,7 +159,7 @@ class _Request:
         }
         handed_over = asyncio.Event()
         with ExitStack() as waiting:
-            # Waited for before it can be seen: however quick somebody is, nothing is missed.
+            # Wait before the person can see it: an answer that comes at once is not missed.
             self.closed = waiting.enter_context(_waiters.waiting_for(self.key))
             try:
                 while self.rounds.state in actions:
@@ -438,7 +438,7 @@ class _Waiters:
                     await self._look(loop)
                 await asyncio.sleep(settings.POLL_INTERVAL.total_seconds())
         finally:
-            # Whoever comes now begins anew.
+            # A call that waits from now on starts another watcher.
             del self.watchers[loop]
             for other in others:
                 other.cancel()

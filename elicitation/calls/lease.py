@@ -1,8 +1,8 @@
 """The lease of a call: which process goes on with it, and until when.
 
-Its times come from the clock of the database. What a process may still do under its lease it
-decides by its own monotonic clock, since the last renewal that it saw committed: the clocks of
-two hosts are never compared.
+Its times come from the clock of the database. A process decides by its own monotonic clock
+whether its lease still holds, and counts from the last renewal that it saw committed. The clocks
+of two hosts are never compared.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from .lease import Lease
 
 logger = logging.getLogger("elicitation")
 
-#: The longest pause before a host is told again that a question of its is closed.
+#: The longest pause before a signal is sent again.
 LONGEST_PAUSE = timedelta(hours=1)
 
 
@@ -38,13 +38,13 @@ class Resent(NamedTuple):
 def resend_due(*, now: datetime | None = None, limit: int = 100) -> Resent:
     """Send ``elicitation_closed`` again for calls that nobody went on with.
 
-    A closed question of which the server was told nothing is its own outbox: a process that
-    died between the commit and the signal, or after it, leaves it due. The pause grows, and
-    after ``RESUME_ATTEMPTS`` times the audit says ``never_resumed``. So it does at once where
-    the call's row is gone. Safe in several processes at a time: a row belongs to the one whose
-    ``UPDATE`` moved it on.
+    The outbox is the closed elicitations whose answers were not sent yet. One stays in it if a
+    process died before or after it sent the signal. The pause grows, and after
+    ``RESUME_ATTEMPTS`` times the audit says ``never_resumed``. If the call's row is gone, it says
+    so at once. Safe in several processes at a time: the one whose ``UPDATE`` counted a row sends
+    its signal.
 
-    What processes left behind that are gone, and in which calls waited, is closed before.
+    First, elicitations in the middle of calls are closed if the process that waited is gone.
     """
     now = now or timezone.now()
     rows = Elicitation.objects.using(write_alias())
@@ -57,7 +57,7 @@ def resend_due(*, now: datetime | None = None, limit: int = 100) -> Resent:
             give_up = partial(
                 mine.update,
                 delivered_at=now,
-                # A consent that the server was told, and that it asks for again.
+                # Set already: a consent that the server has received and asks for again.
                 delivery=elicitation.told or Elicitation.Delivery.NEVER_RESUMED,
                 resume_at=None,
                 alive_until=None,
@@ -65,7 +65,7 @@ def resend_due(*, now: datetime | None = None, limit: int = 100) -> Resent:
             if in_transaction(give_up):
                 given_up.add(elicitation.parked_call_id)
                 logger.warning(
-                    "A closed question was given up: nobody went on with its call",
+                    "A closed elicitation was given up: nobody went on with its call",
                     extra=log_fields(elicitation) | {"resent": elicitation.resent},
                 )
             continue
@@ -73,7 +73,7 @@ def resend_due(*, now: datetime | None = None, limit: int = 100) -> Resent:
         resume_at = now + backoff.pause(times, settings.RESUME_AFTER, LONGEST_PAUSE)
         if in_transaction(partial(mine.update, resent=times, resume_at=resume_at)) != 1:
             continue
-        # The questions of one round are one call to go on with.
+        # The elicitations of one round belong to one call: one signal is enough.
         if elicitation.parked_call_id not in sent:
             sent.add(elicitation.parked_call_id)
             announce(elicitation_closed, elicitation, resent=times)
@@ -86,7 +86,7 @@ def _look_after_working(now: datetime, limit: int) -> set[uuid.UUID]:
     rows = ParkedCall.objects.using(write_alias())
     sent = set()
     for parked in rows.due(now).only("scope", "call", "server", "tool", "look_at")[:limit]:
-        # Of several processes one tells the host. If nobody goes on with it, it is due again.
+        # One of several processes sends the signal. If nobody resumes the call, it is due again.
         mine = rows.unleased().filter(pk=parked.pk, look_at=parked.look_at)
         if in_transaction(partial(mine.update, look_at=now + LONGEST_PAUSE)) != 1:
             continue
@@ -112,7 +112,7 @@ def close_orphans(*, limit: int = 100) -> int:
     """
     rows = Elicitation.objects.using(write_alias())
     for elicitation in rows.taken_by_the_dead()[:limit]:
-        # Under the same condition: should the process live, it says itself what it sent.
+        # The same condition again: a process that is alive after all says itself what it sent.
         lost = rows.taken_by_the_dead().filter(pk=elicitation.pk)
         settle = partial(
             lost.update,
@@ -141,7 +141,7 @@ def close_abandoned(since: datetime, *, limit: int = 100) -> int:
         lease = Lease(parked_call_id=key)
         if not in_transaction(lease.claim):
             continue
-        # Looked at again now that nobody else goes on with it: it may ask anew.
+        # Look again under the lease: the call may have asked something in the meantime.
         parked = rows.abandoned(since).filter(pk=key).first()
         if parked is None:
             parking.release(lease)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..conf import settings
 from ..core import ElicitationError, ElicitationPending
@@ -33,7 +33,7 @@ _STREAMABLE = "MCP 2026-07-28, basic/transports/streamable-http"
 _PYTHON = "seen: Python SDK 2.3"
 _HTTP = "RFC 9110"
 
-#: By a code of ours: what a reply or an error is taken for.
+#: What a reply or an error means, by a code of this package.
 REPLIES: Final[Mapping[str, Reply]] = MappingProxyType(
     {
         "result": Reply(Event.RESULT, "the request was completed", "MCP 2026-07-28, basic"),
@@ -141,13 +141,21 @@ class NotSentError(ElicitationError):
 
 
 class ServerWorkingPending(ElicitationPending):
-    """The server is at work on the call and asks nothing. Resume the call later.
+    """The server is at work on the call and asks nothing.
 
-    ``look_at`` is when it is looked after next, an aware datetime.
+    ``look_at`` is when the call is looked after next, an aware datetime. ``task`` is what the
+    server sent if it goes on with the call as a task (MCP's Tasks extension): the call is over
+    for this app then, there is no ``parked_call_id``, and the host asks the server for the task.
     """
 
     def __init__(
-        self, server: str, tool: str, *, parked_call_id: uuid.UUID | None, look_at: datetime | None
+        self,
+        server: str,
+        tool: str,
+        *,
+        parked_call_id: uuid.UUID | None = None,
+        look_at: datetime | None = None,
+        task: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(
             server_name=server,
@@ -159,6 +167,7 @@ class ServerWorkingPending(ElicitationPending):
         )
         self.code = "working"
         self.look_at = look_at
+        self.task = task
 
     def as_tool_result(self) -> str:
         """A text for the agent's model. It repeats nothing that the server wrote."""
@@ -183,7 +192,7 @@ class URLDeclinedError(ElicitationError):
 
 
 class TooManyRoundsError(ElicitationError):
-    """The server goes on asking after its last questions were declined."""
+    """The server goes on asking after its last elicitations were declined."""
 
     def __init__(self, server: str, tool: str) -> None:
         super().__init__(

@@ -419,17 +419,19 @@ def park(
             there = _locked(row, lease)
         before = _Before.of(call.parked_call_id, is_new=lease is None)
         before.put_back(carried, by_key, round.number)
+        answered = {
+            each.key for each in wanted if each.is_answered_by(before.answers.get(each.key))
+        }
         missing = [
             request
             for request, each in zip(requests, wanted, strict=True)
-            if not each.is_answered_by(before.answers.get(each.key))
+            if each.key not in answered
         ]
         waiting, asks = _ask(call, round, missing, before)
         if asks and there is not row and there.asked >= settings.MAX_ROUNDS:
             raise AskedTooOften
         before.clear(
-            keep_answers={each.key for each in wanted}
-            - {each.key for each in wanted_answers(call.answers, missing)},
+            keep_answers=answered,
             keep_elicitations={elicitation.pk for elicitation in waiting},
             later_than=round.number,
             reason=inbox.REPLACED,
@@ -506,7 +508,7 @@ def _update(row: ParkedCall, there: ParkedCall, held: Lease | None, asks: bool) 
     if held is not None:
         held.hold(rows().filter(pk=row.pk), **changes)
     elif changes:
-        # It waits for a person now: whoever hears of the answer first may go on.
+        # People have to answer now. Any process may resume the call afterwards.
         rows().filter(pk=row.pk).update(lease=None, leased_until=None, **changes)
 
 
@@ -669,7 +671,7 @@ class _Before:
             }
         )
         if was_quicker:
-            # Somebody closed one of them in this moment: its answer is not asked for either.
+            # Somebody answered one of them just now: that answer is dropped as well.
             again = _Before.of(self.parked_call_id)
             again.clear(
                 keep_answers=keep_answers,
@@ -679,19 +681,10 @@ class _Before:
             )
 
 
-def leave_working(
-    lease: Lease, *, looked: int, look_at: datetime, deliveries: Mapping[uuid.UUID, str]
-) -> None:
-    """Give back a call whose server is at work; it is looked after again at ``look_at``.
-
-    ``deliveries`` say how it ended with elicitations, by their ids.
-    """
-
-    def leave() -> None:
-        lease.rows().update(lease=None, leased_until=None, looked=looked, look_at=look_at)
-        note_deliveries(deliveries)
-
-    store.in_transaction(leave)
+def leave_working(lease: Lease, *, looked: int, look_at: datetime) -> None:
+    """Give back a call whose server is at work; it is looked after again at ``look_at``."""
+    changes = {"lease": None, "leased_until": None, "looked": looked, "look_at": look_at}
+    store.in_transaction(lambda: lease.rows().update(**changes))
 
 
 @sensitive_variables()
@@ -711,7 +704,7 @@ def close(
             that is left alone.
         lease: The lease under which the caller went on with it. Where another process has the
             call by now, only what became of the answers is noted.
-        carried: What became of the answers. Those in hand are asked for by nobody.
+        carried: What became of the answers. The server asks for none of those in hand.
         asked_once: Whether nothing else of the call can be left.
     """
     carried = carried or Carried()

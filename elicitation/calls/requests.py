@@ -85,7 +85,7 @@ def read_requests(
         ElicitationRequest(
             elicitation=elicitation,
             requested_schema=requested_schema,
-            # An address is accepted or declined, whatever the policy says of confirmations.
+            # A URL is accepted or declined, whatever the policy says of confirmations.
             allow_confirmation=policy.allow_confirmation
             or isinstance(elicitation, URLElicitation),
             wide_limits=policy.wide_limits,

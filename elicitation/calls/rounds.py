@@ -33,7 +33,7 @@ class State(Enum):
     REFUSING = "refusing"
     #: The server sent a state and asks nothing: it gets the state again, after a pause.
     WORKING = "working"
-    #: The server asks again for a link that it was told consent to: it is told again.
+    #: The server asks again for a URL that a person agreed to open: it gets the consent again.
     WAITING = "waiting"
 
     #: People have to answer. The call goes on once they did.
@@ -69,13 +69,13 @@ class Event(Enum):
     FORBIDDEN = "forbidden"
     #: There is nobody to ask, or the server has asked too often.
     NOBODY = "nobody"
-    #: The server asks once more for links that it was told consent to.
+    #: The server asks again for nothing but URLs that a person agreed to open.
     ASKS_AGAIN = "asks_again"
     #: The answers were taken.
     TAKEN = "taken"
     #: An answer was not there any more.
     GONE = "gone"
-    #: Whoever looks after the call has waited long enough.
+    #: The server was called often enough in this pass, and is still at work.
     PATIENCE_OVER = "patience_over"
     #: A person has closed what the call waited for, or it is time to look after it.
     RESUMED = "resumed"
@@ -194,7 +194,7 @@ ANSWER_MOVES: Final[Mapping[Answer, frozenset[Answer]]] = MappingProxyType(
         Answer.RECORDED: frozenset({Answer.TAKEN, Answer.DROPPED}),
         Answer.TAKEN: frozenset({Answer.SENT, Answer.RECORDED, Answer.DROPPED}),
         Answer.SENT: frozenset({Answer.DELIVERED, Answer.LOST, Answer.TAKEN}),
-        # A server asks again for a link until the person has finished there.
+        # A server asks again for a URL until the person has finished there.
         Answer.DELIVERED: frozenset({Answer.TAKEN}),
         Answer.LOST: frozenset(),
         Answer.DROPPED: frozenset(),
@@ -282,6 +282,6 @@ class Ledger(Generic[A]):
         return answer in self._delivered
 
     def forget(self) -> None:
-        """Begin anew: what became of every answer is written down."""
+        """Forget the answers, once the database says what became of each."""
         self._places.clear()
         self._delivered.clear()

@@ -23,8 +23,8 @@ T = TypeVar("T")
 async def step(work: Callable[[], T], note: Callable[[T], None] | None = None) -> T:
     """Do the work of one step in a thread, in one hop, to its end.
 
-    A caller that is cancelled meanwhile is told so only after ``note`` has seen what came of it:
-    the thread goes on and commits.
+    If the caller is cancelled, the thread still finishes and commits. ``note`` gets what came of
+    it, and only then the cancellation goes on.
     """
     task = asyncio.ensure_future(sync_to_async(work)())
     try:

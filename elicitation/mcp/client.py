@@ -94,7 +94,7 @@ async def call_tool(
     """Call a tool; where its server asks a person something, park the call.
 
     The same call made again goes on where it stopped, in any process: it sends what was
-    answered meanwhile, or joins the questions that still wait.
+    answered meanwhile, or says what still waits for an answer.
 
     Args:
         session: A connected session, such as ``client.session``.
@@ -102,7 +102,7 @@ async def call_tool(
         tool: The tool's name.
         arguments: A JSON object. A call that is parked keeps those of its first time.
         scope: The host's id of the conversation or run.
-        respondent: Who is asked; ``None`` where nobody can be: every question is declined.
+        respondent: Who is asked; ``None`` where nobody can be: every elicitation is declined.
         call: The host's id of this tool call, unique in the scope. Without it, the arguments
             tell two calls of one tool apart.
         scope_label: What people see as the name of the conversation.
@@ -130,7 +130,7 @@ async def call_tool(
         ParkedCall.DoesNotExist: Another process has finished it just now.
         AnotherRespondentError: The call waits for somebody else.
         InputNotSupportedError: The server asks for sampling or roots, and there are none.
-        URLDeclinedError: The server wants an address to be opened first, and nobody agreed to.
+        URLDeclinedError: The server wants a URL to be opened first, and nobody agreed to.
         TooManyRoundsError: The server asks without end.
         InvalidNameError, TooLargeError: A name, the respondent or the arguments cannot be stored.
         MCPError: The server refused the first call.
@@ -202,7 +202,7 @@ def client_options(
         server: The name under which this site configured the server.
         attended: Whether somebody can be asked.
         callback: What answers a server that asks in the middle of a call, such as one from
-            ``elicitation_callback``; by default such questions are declined.
+            ``elicitation_callback``; by default such elicitations are declined.
         message_handler: What else hears of the server's notifications.
     """
     policy = ServerPolicy.objects.for_server(server) if attended else None
@@ -243,7 +243,8 @@ async def _go_on(host: Host, parked_call_id: uuid.UUID | str, server: str) -> Ca
     try:
         resumed = await step(resume, late.append)
     except asyncio.CancelledError:
-        # The thread went on and committed; nobody could resume the call until the lease runs out.
+        # The thread has claimed the call. Give it back, or nobody could resume it until the
+        # lease expires.
         for one in late:
             back = partial(parking.put_back, one.taken or (), lease=one.lease)
             await to_the_end(sync_to_async(back)())

@@ -1,7 +1,7 @@
 """A session's dispatcher that keeps two rules of MCP 2026-07-28 where the SDK 2.3 does not.
 
-It also keeps what a server replied, so that nothing that happens to a reply afterwards can hide
-it.
+It also keeps each reply as the server sent it: the SDK may refuse to read one, and the tool has
+run all the same.
 """
 
 from __future__ import annotations

@@ -64,8 +64,8 @@ logger = logging.getLogger("elicitation")
 #: half a minute.
 FIRST_PAUSE, LONGEST_PAUSE, MAX_PAUSES = 0.05, 5.0, 12
 
-#: The same for a server that asks for a link again that a person has agreed to open: they
-#: may be about to finish. Then the call is parked until they say so.
+#: The same for a server that asks again for a URL that a person has agreed to open: they may be
+#: about to finish there. Then the call is parked until they say so.
 FIRST_WAIT, LONGEST_WAIT, MAX_WAITS = 0.5, 4.0, 5
 
 #: First and longest pause before a server that is at work is looked after again.
@@ -129,7 +129,7 @@ class Drive:
         self.fresh_after: set[int] = set()
         self.unread_round: int | None = None
         self.working_since: datetime | None = None
-        #: When somebody said that they have finished, as far as the server was asked since.
+        #: The last *Continue* that skipped a pause.
         self.continued_at: datetime | None = None
         self.answered = self.declined = self.pauses = self.waits = 0
         # What came back last, or why nobody was asked.
@@ -211,6 +211,7 @@ class Drive:
         event = await self._send(1)
         if self.unread_round is not None and event is not Event.NOT_SENT:
             self.fresh_after.add(self.unread_round)
+            self.hand.mark_unread()
         return event
 
     async def _ask(self) -> Event:
@@ -287,9 +288,9 @@ class Drive:
     @sensitive_variables()
     async def _send_answers(self) -> Event:
         """Send the answers that were taken, if the call still belongs to this process."""
-        assert self.call is not None
         assert self.round is not None
-        keys = [each.key for each in wanted_answers(self.call.answers, self.requests)]
+        # In the order of the requests: they were taken together.
+        keys = self.hand.keys()
         answers = [self.hand.answer(key) for key in keys]
         if self.round.plain and any(is_decline(answer) for answer in answers):
             raise URLDeclinedError(self.server, self.tool)
@@ -323,7 +324,7 @@ class Drive:
             and self.hand.are_consents_alone_on_their_way()
             and not replies.is_refusal(self.error)
         ):
-            # Nothing of the person's but their consent, which can be told twice.
+            # Only consents were sent, and those can be sent again.
             return Event.NOT_SENT
         return event
 
@@ -334,7 +335,7 @@ class Drive:
         event = await self._send(number, round, responses)
         if event is not Event.UNREAD:
             return event
-        if round.number in self.fresh_after:
+        if round.number in self.fresh_after or self.hand.was_unread_before():
             return Event.UNREAD_AGAIN
         self.unread_round = round.number
         self.declined = 0
@@ -367,7 +368,7 @@ class Drive:
             return Event.RESULT
         event = await self._send(self.round.number + 1, self.round, _declines(self.round))
         if event is not Event.RESULT:
-            # The refusal is what the host has to know; the server's own end is its affair.
+            # The host gets the refusal, however the server ended.
             logger.info("A server did not take a decline", extra=self._log_fields())
         elif isinstance(self.refusal, ElicitationRefusal):
             # The server ran the tool all the same.
@@ -399,10 +400,10 @@ class Drive:
             self.working_since = None
         return event
 
-    # --- Links that a server asks for again --------------------------------------------------
+    # --- URLs that a server asks for again ---------------------------------------------------
 
     async def _asks_again(self, call: Call, round: Round) -> bool:
-        """Whether the round asks for nothing but links that the server got consent to."""
+        """Whether the round asks for nothing but URLs whose consent the server has received."""
         told = self.hand.told()
         if not told:
             return False
@@ -416,7 +417,7 @@ class Drive:
         return keys <= told
 
     async def _wait_for_completion(self) -> Event:
-        """Tell a server again, after a pause, that a person agreed to open its link.
+        """Tell a server again, after a pause, that a person agreed to open its URL.
 
         That they agreed does not mean that they have finished there, and a server that has to
         know asks again. The round is parked first, with the consent, so that whatever breaks
@@ -574,28 +575,29 @@ class Drive:
 
     async def _leave_working(self) -> Exception:
         """Leave a call whose server is at work, to be looked after again."""
-        if self.call is None or self.lease is None:
-            # The first reply is a task: there is no round to park the call in.
-            return ServerWorkingPending(self.server, self.tool, parked_call_id=None, look_at=None)
+        working = partial(ServerWorkingPending, self.server, self.tool)
+        if self.is_task or self.call is None or self.lease is None:
+            # The round is answered, and goes on as a task: to retry it would start another one.
+            await self._recorded(self._close)
+            return working(task=self.result if self.is_task else None)
         since = self.working_since
         if since is not None and timezone.now() - since > settings.WORKING_TTL:
             await self._recorded(self._close)
             return RoundLostError(self.server, self.tool, "at work for too long")
-        return ServerWorkingPending(
-            self.server,
-            self.tool,
-            parked_call_id=self.call.parked_call_id,
-            look_at=await step(self._look_again),
-        )
+        look_at = await step(self._look_again)
+        return working(parked_call_id=self.call.parked_call_id, look_at=look_at)
+
+    @property
+    def is_task(self) -> bool:
+        """Whether the server has made a task of the call."""
+        return self.reason == "task"
 
     def _look_again(self) -> datetime:
         """Give the call back, to be looked after again; return when."""
         assert self.lease is not None
         looked = 0 if self.resumed is None else self.resumed.row.looked
         look_at: datetime = timezone.now() + backoff.pause(looked, FIRST_LOOK, LONGEST_LOOK)
-        parking.leave_working(
-            self.lease, looked=looked + 1, look_at=look_at, deliveries=self.hand.deliveries()
-        )
+        parking.leave_working(self.lease, looked=looked + 1, look_at=look_at)
         return look_at
 
     async def _not_sent(self) -> Exception:
@@ -610,7 +612,7 @@ class Drive:
         assert self.error is not None
         proof = REPLIES.get(self.reason)
         if proof is None or proof.event is not Event.NOT_SENT:
-            # Nothing was on its way that could be lost; whether the tool ran, nobody knows.
+            # No answer was on its way. The host gets the error as it came: the tool may have run.
             return self.error
         return NotSentError(
             self.server,
@@ -658,7 +660,7 @@ class Drive:
         await to_the_end(sync_to_async(close)())
 
     async def _break_off(self, error: BaseException) -> None:
-        """Leave nothing half-done behind a call that did not come to its end or was parked."""
+        """After an exception, close the call, or put back what was taken and give it back."""
         is_answered = self.hand.break_off()
         given_up = isinstance(error, URLDeclinedError | TooManyRoundsError)
         if is_answered or self.is_over or given_up:
@@ -670,7 +672,7 @@ class Drive:
             await self._put_back()
 
     async def _recorded(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        """Write down how a call ended. Should that fail for good, what it was is worth more."""
+        """Write down how a call ended; if that fails for good, log it and go on."""
         for pause in (*RECORD_PAUSES, None):
             try:
                 return await work(*args)

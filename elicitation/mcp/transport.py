@@ -34,8 +34,8 @@ logger = logging.getLogger("elicitation")
 #: server, which may hold a response open. They are the SDK's own.
 TIMEOUT, READ_TIMEOUT = 30.0, 300.0
 
-#: The requests that agree on a revision. An outage says nothing of that: the SDK would take an
-#: error of ours for the word of a server of an older one.
+#: The requests that agree on a revision. If one fails, the error goes to the SDK as it is: from a
+#: reply made here the SDK would conclude that the server speaks an older revision.
 _NEGOTIATION: Final = frozenset({"server/discover", "initialize"})
 
 #: Where a request says which exchange it belongs to.
@@ -49,7 +49,7 @@ async def connect(
     """Connect to a server over streamable HTTP, for ``call_tool`` and ``resume``.
 
     Args:
-        url: The address of the server's endpoint.
+        url: The URL of the server's endpoint.
         mode: As for ``mcp.Client``. The default is the revision that has rounds, and asks the
             server nothing first: with ``auto`` a server that is out of order for a moment is
             taken for one of an older revision, and parked calls cannot go on there.
@@ -145,7 +145,7 @@ def _failed(
     # With a status, it is a login after a refusal that found nobody.
     if exchange.status is None and name in NEVER_SENT:
         exchange.never_left = True
-    # The error's own text may quote an address with a secret in it.
+    # The error's own text may quote a URL with a secret in it.
     logger.warning("A request to an MCP server failed", extra={"error": name})
     if "id" not in message or "method" not in message:
         # Nobody waits for a response to this one.

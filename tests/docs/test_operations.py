@@ -16,7 +16,7 @@ from django.test import RequestFactory
 from elicitation import checks, conf, inbox
 from elicitation.core import FormAnswer
 from elicitation.models import Elicitation, ParkedCall, ServerPolicy
-from elicitation.signals import elicitation_closed
+from elicitation.signals import call_due, elicitation_closed
 from tests.asking import allow
 from tests.integration.conftest import Host
 from tests.integration.scripted import ScriptedServer, accepted, ask, form, said, text
@@ -51,6 +51,7 @@ def disconnect() -> Iterator[None]:
     yield
     for uid in ("go-on", "resume-with-celery", "resume-with-tasks"):
         elicitation_closed.disconnect(dispatch_uid=uid)
+        call_due.disconnect(dispatch_uid=uid)
 
 
 @pytest.mark.parametrize("page", PAGES)

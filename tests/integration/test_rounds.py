@@ -608,7 +608,7 @@ class TestRefusals:
         with pytest.raises(PolicyRefusal):
             host.resume(pending)
         assert server.answers == [("decline", None)]
-        assert Elicitation.objects.get().delivery == Delivery.DROPPED
+        assert Elicitation.objects.get().delivery == Delivery.SWITCHED_OFF
         nothing_is_left()
 
     def test_confirmations_follow_the_policy(

@@ -43,7 +43,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--kill-every", type=float, default=1.0, help="seconds, on average")
     parser.add_argument("--logs", type=Path, help="an empty directory that keeps the logs")
     parser.add_argument(
-        "--careless", action="store_true", help="with a take that must be found faulty"
+        "--careless",
+        choices=("lock", "count"),
+        help="meet a take without this part, which must be found faulty; see careless.py",
     )
     parser.add_argument("--json", action="store_true", help="print the counts as one JSON object")
     return parser.parse_args()
@@ -62,10 +64,6 @@ def set_up(options: argparse.Namespace) -> None:
     # Nobody here is a person who clicks too fast.
     settings.REST_FRAMEWORK["DEFAULT_THROTTLE_RATES"] = {"elicitation": None}
     django.setup()
-    if options.careless:
-        from .careless import install
-
-        install()
     if connection.vendor != "sqlite":
         connection.settings_dict["TEST"]["NAME"] = f"torture_{os.getpid()}"
     if options.isolation:
@@ -134,6 +132,27 @@ class Processes:
                 process.kill()
 
 
+def careless(options: argparse.Namespace) -> Verdict:
+    """Let others come in the middle of takes that lack a part, and judge what came of that."""
+    from django.contrib.auth.models import User
+    from django.db import connection
+
+    from .careless import LOCK_SHOWS, meet
+
+    if options.careless == "lock" and connection.vendor not in LOCK_SHOWS:
+        raise SystemExit("SQLite refuses what a take without a lock does: there is no fault.")
+    user = User.objects.create_user("ada")
+    with tempfile.TemporaryDirectory(prefix="torture-") as temporary:
+        verdict, _ = meet(
+            options.logs or Path(temporary),
+            user.pk,
+            what_is_left,
+            without=options.careless,
+            locks_hold=options.careless == "lock",
+        )
+    return verdict
+
+
 def torture(options: argparse.Namespace) -> Verdict:
     """Run the processes and judge what they did."""
     from django.contrib.auth.models import User
@@ -158,7 +177,7 @@ def torture(options: argparse.Namespace) -> Verdict:
         connections.close_all()
         directory = options.logs or Path(temporary)
         Processes(options, directory, people).run()
-        return check(read(directory), what_is_left(), end=time.monotonic())
+        return check(read(directory), what_is_left(BYSTANDER_COUNT), end=time.monotonic())
 
 
 def add_bystanders(user: User) -> None:
@@ -227,13 +246,14 @@ def add_bystanders(user: User) -> None:
             cursor.execute(f"{verb} {connection.ops.quote_name(table)}")
 
 
-def what_is_left() -> Left:
+def what_is_left(bystanders: int = 0) -> Left:
+    """Return what the tables hold; ``bystanders`` is how many rows of each nobody touched."""
     from elicitation.models import Elicitation, ParkedCall, StoredFormAnswer
 
     from .check import Left
     from .worker import SCOPE, slot_of
 
-    bystanders = sum(
+    still_there = sum(
         model._default_manager.filter(scope=BYSTANDERS).count()
         for model in (Elicitation, StoredFormAnswer, ParkedCall)
     )
@@ -247,7 +267,7 @@ def what_is_left() -> Left:
                 "id", "state", "delivery"
             )
         },
-        bystanders_missing=3 * BYSTANDER_COUNT - bystanders,
+        bystanders_missing=3 * bystanders - still_there,
     )
 
 
@@ -260,11 +280,12 @@ def main() -> int:
 
     connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
     try:
-        verdict = torture(options)
+        verdict = careless(options) if options.careless else torture(options)
     finally:
         connection.creation.destroy_test_db(connection.settings_dict["NAME"], verbosity=0)
     isolation = options.isolation or "the default"
-    title = f"{connection.display_name}, isolation: {isolation}, {options.seconds:g} s"
+    what = f"without its {options.careless}" if options.careless else f"{options.seconds:g} s"
+    title = f"{connection.display_name}, isolation: {isolation}, {what}"
     if options.json:
         print(json.dumps({"title": title, "counts": verdict.counts, "wrong": verdict.wrong}))
     else:

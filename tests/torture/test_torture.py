@@ -35,9 +35,3 @@ def test_many_processes_and_kills_leave_a_clean_account() -> None:
     counts = result["counts"]
     for happened in ("records", "takes", "calls", "answers delivered", "processes killed"):
         assert counts[happened] > 0, counts
-
-
-def test_a_take_that_neither_locks_nor_counts_is_found_out() -> None:
-    code, result = torture(8, "--careless")
-    assert code == 1
-    assert result["counts"]["delivered twice"] + result["counts"]["lost"] > 0, result["counts"]

@@ -154,7 +154,7 @@ def check_kept(pending: ElicitationPending, *, reason: str, until: datetime) -> 
     (answer,) = stored()
     assert answer.expires_at == until
     question = Elicitation.objects.get(pk=pending.elicitation_ids[0])
-    assert (question.delivered_at, question.delivery) == (None, "")
+    assert (question.delivered_at, question.delivery) == (None, "not_sent")
     assert question.resume_at is not None
     assert question.resume_at > timezone.now() + timedelta(seconds=30)
     return parked

@@ -224,7 +224,10 @@ def test_case_A3_a_task_is_no_lost_round(host: Host) -> None:
 
     got = async_to_sync(run)()
     assert isinstance(got, ServerWorkingPending), got
-    assert is_parked(pending)
+    assert got.task is not None
+    assert got.task["taskId"] == "t"
+    # To retry the round would start another task.
+    assert not is_parked(pending)
     assert delivery(pending) == "delivered"
 
 

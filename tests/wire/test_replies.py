@@ -46,6 +46,7 @@ DELIVERED = "delivered"
 SERVER_ERROR = "server_error"
 ASKED = "asked"
 WORKING = "working"
+TASK = "task"
 AFRESH = "afresh"
 NOT_SENT = "not sent"
 LOST = "lost"
@@ -189,7 +190,7 @@ RESULTS = [
     Row("state only", message(result={"resultType": "input_required", "requestState": "s"}),
         WORKING),
     Row("task", message(result={"resultType": "task", "taskId": "t", "status": "working"}),
-        WORKING),
+        TASK),
     Row("another type", message(result={"resultType": "surprise"}), LOST, "no valid reply"),
 ]  # fmt: skip
 
@@ -233,6 +234,11 @@ def check(row: Row, host: Host, caplog: pytest.LogCaptureFixture, *, plain: bool
         assert parked.look_at is not None
         assert parked.lease is None
         assert stored() == []
+    elif expected == TASK:
+        assert isinstance(got, ServerWorkingPending), got
+        assert got.task is not None
+        assert got.task["taskId"] == "t"
+        check_over(pending, said="delivered")
     elif expected == AFRESH:
         # Asked again by a fresh call, and answered with what was in hand: refused again.
         assert isinstance(got, RoundLostError), got

@@ -147,11 +147,14 @@ def main() -> None:
         return
     set_up(options)
     from asgiref.sync import async_to_sync
+    from django.conf import settings
     from django.contrib.auth.models import User
     from django.db import connection
 
     from elicitation.models import ServerPolicy
 
+    # All wait for one person.
+    settings.ELICITATION_MAX_OPEN = settings.ELICITATION_MAX_OPEN_PER_PERSON = WAITING
     connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
     try:
         ServerPolicy.objects.create(server="shop", policy="url_and_form")

@@ -318,8 +318,11 @@ class _Request:
 
     async def _note_delivery(self, handed_over: asyncio.Event) -> None:
         # Where the loop ends, this is cancelled.
-        with suppress(asyncio.CancelledError):
+        is_last = False
+        try:
             await handed_over.wait()
+        except asyncio.CancelledError:
+            is_last = True
         if not handed_over.is_set():
             return
         self.hand.settle(Event.RESULT)
@@ -328,10 +331,10 @@ class _Request:
         note = partial(store.in_transaction, partial(parking.note_deliveries, deliveries))
         try:
             try:
-                await sync_to_async(in_no_request)(note)
+                await sync_to_async(in_no_request)(note, is_last=is_last)
             except asyncio.CancelledError:
                 # The loop ends just now. What is noted twice is the same.
-                await sync_to_async(in_no_request)(note)
+                await sync_to_async(in_no_request)(note, is_last=True)
         except Exception as error:
             logger.error(
                 "How a call ended could not be recorded",

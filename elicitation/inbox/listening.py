@@ -61,16 +61,24 @@ def stop_if_cancelled() -> None:
         raise asyncio.CancelledError
 
 
-def in_no_request(work: Callable[[], T]) -> T:
+def in_no_request(work: Callable[[], T], *, is_last: bool = False) -> T:
     """Use the database for work that belongs to no request.
 
     Django looks after connections at the beginning and the end of requests only: without this
     one would stay open for good, and stay broken after the database was restarted.
+
+    Args:
+        work: What is done.
+        is_last: Whether the event loop ends. Its thread may be gone by then, so that this runs in
+            another one, of which nobody closes the connection.
     """
     close_old_connections()
     try:
         return work()
     finally:
+        connection = connections[write_alias()]
+        if is_last and not connection.in_atomic_block:
+            connection.close()
         close_old_connections()
 
 

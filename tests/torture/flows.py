@@ -134,9 +134,7 @@ class Flow:
         key = self.parked_call_id
         if key is None:
             return self.call()
-        return self._pass(
-            lambda session: resume(session, key, server="shop", **self._callables())
-        )
+        return self._pass(lambda session: resume(session, key, server="shop", **self._callables()))
 
     def answer(self) -> None:
         """Answer, as the person, all that waits."""

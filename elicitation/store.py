@@ -25,7 +25,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
-from django.db import DatabaseError, connections, models, router, transaction
+from django.db import Error, connections, models, router, transaction
 from django.utils import timezone
 
 from . import backoff
@@ -94,7 +94,7 @@ def lock_now(queryset: models.QuerySet[models.Model]) -> None:
         queryset.update(id=models.F("id"))
 
 
-def is_transient(error: DatabaseError) -> bool:
+def is_transient(error: Error) -> bool:
     """Whether trying the whole transaction again is the right answer to this error.
 
     Deadlock, serialization failure, lock wait and "database is locked". Time-outs that an
@@ -159,8 +159,12 @@ def retry_on_conflict(work: Callable[[], T], alias: str) -> T:
     while True:
         try:
             return work()
-        except DatabaseError as error:
+        except Error as error:
             if not outermost or attempt == ATTEMPTS or not is_transient(error):
+                if outermost:
+                    # Django keeps a broken connection until a request ends. On MariaDB, where
+                    # one broke after COMMIT, this thread would never open another again.
+                    connections[alias].close_if_unusable_or_obsolete()
                 raise
             logger.info(
                 "The database reported a passing conflict; trying again",

@@ -389,3 +389,30 @@ def test_only_work_that_can_be_done_again_does_not_wait_for_the_disk(outer: bool
     else:
         assert in_transaction(waits_for_the_disk, redoable=True) == expected[False]
     assert in_transaction(waits_for_the_disk) == expected[True]
+
+
+# --- A connection that breaks ----------------------------------------------------------------
+
+
+def test_a_connection_that_breaks_after_its_commit_is_closed(
+    monkeypatch: pytest.MonkeyPatch, store: DatabaseFormAnswerStore
+) -> None:
+    connection.ensure_connection()
+    commit = connection.commit
+
+    def commits() -> None:
+        commit()
+        connection.connection.close()
+
+    def fails() -> None:
+        raise OperationalError("lost")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(connection, "commit", commits)
+        # On MariaDB this is a statement of its own, and fails by itself.
+        patched.setattr(connection, "_set_autocommit", lambda on: on and fails())
+        with pytest.raises(OperationalError):
+            in_transaction(lambda: None)
+    for _ in range(2):
+        store.record_form_answer(elicitation(), "accept", plan("team"))
+    assert store.take_form_answer(elicitation()) is not None

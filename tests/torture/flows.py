@@ -246,9 +246,12 @@ class Flow:
         """Let so much time pass that the outbox gives up what nobody goes on with."""
         now = timezone.now()
         for _ in range(settings.RESUME_ATTEMPTS + 1):
+            if not self._elicitations().filter(delivered_at=None).exists():
+                break
             now += timedelta(days=2)
             inbox.expire_due(now=now)
             outbox.resend_due(now=now)
+        now += timedelta(days=2)
         outbox.close_abandoned(now)
         outbox.delete_expired(now=now)
 
@@ -286,6 +289,8 @@ class Flow:
         if answers or calls:
             self.blame("left behind", f"{answers} answers, {calls} calls")
         self.counts[f"ended: {self.end or 'never'}"] += 1
+        # Few rows are looked through faster.
+        self._elicitations().delete()
 
     def _elicitations(self) -> Any:
         return Elicitation.objects.filter(scope=self.scope)

@@ -1,4 +1,4 @@
-"""``python -m tests.torture.statements``: the database fails at each statement of a flow.
+"""The database fails at each statement: ``python -m tests.torture.statements --database-url URL``.
 
 Before and after every statement of ask, answer and resume the connection is killed on PostgreSQL
 and MariaDB, and on SQLite the statement fails. A COMMIT fails as well before it is done, when it

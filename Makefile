@@ -24,7 +24,7 @@ FLOW_STAMP := $(FLOW_VENV)/.installed
 SOURCES := bench elicitation project tests manage.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format clients conformance bench bench-flow torture soak messages screenshots clean
+.PHONY: help demo test lint format clients conformance bench bench-flow torture mutations soak messages screenshots clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+): .*## (.*)/  make \1|\2/' \
@@ -65,6 +65,9 @@ clients: $(DEV_STAMP) ## run every MCP client against servers of every era (-j2;
 
 torture: $(DEV_STAMP) ## let processes fight over answers and be killed (SECONDS=60, TORTURE="…")
 	$(BIN)/python -m tests.torture --seconds $(SECONDS) $(TORTURE)
+
+mutations: $(DEV_STAMP) ## break rules of the code one by one: the tests must notice each
+	$(BIN)/python -m tests.mutations
 
 soak: $(DEV_STAMP) ## run outbox, cleaning up and eight workers beside each other for a minute
 	SOAK_SECONDS=60 $(BIN)/python -m pytest -s tests/ops/test_soak.py

@@ -20,6 +20,8 @@ from mcp.types import (
     CreateMessageRequest,
     CreateMessageRequestParams,
     CreateMessageResult,
+    ListRootsRequest,
+    ListRootsResult,
     TextContent,
 )
 
@@ -178,6 +180,28 @@ def test_an_answer_in_hand_survives_whatever_breaks_off(host_for: HostFor) -> No
         host.resume(pending)
     assert StoredFormAnswer.objects.count() == 1
     assert said(host.resume(pending)) == "{'plan': 'team'}"
+
+
+def test_no_answer_is_taken_before_the_hosts_own_callables_have_answered(
+    host_for: HostFor,
+) -> None:
+    """A process that is killed while one of them works has nothing in hand."""
+    recorded = []
+
+    async def roots(context: Any) -> ListRootsResult:
+        recorded.append(await StoredFormAnswer.objects.acount())
+        return ListRootsResult(roots=[])
+
+    host = host_for(
+        server := ScriptedServer(
+            lambda params: _done(params, k=form("Which plan?", PLAN), r=ListRootsRequest())
+        )
+    )
+    pending = host.pending(roots=roots)
+    host.answer(pending, plan="team")
+    assert said(host.resume(pending, roots=roots)) == "done"
+    assert recorded == [1]
+    assert server.answers == [("accept", {"plan": "team"})]
 
 
 @pytest.mark.parametrize("error", [OperationalError, InterfaceError])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import mcp
@@ -18,6 +19,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from pydantic import BaseModel
 
 from elicitation import inbox, store
+from elicitation.calls import in_call
 from elicitation.calls.in_call import answer_in_call
 from elicitation.inbox import asking
 from elicitation.inbox.listening import tell
@@ -218,6 +220,44 @@ def test_a_request_that_is_cancelled_while_it_asks_leaves_no_question(
     question = Elicitation.objects.get()
     assert (question.state, question.reason) == ("withdrawn", "cancelled")
     assert not StoredFormAnswer.objects.exists()
+
+
+def test_a_request_that_is_cancelled_while_it_takes_says_what_became_of_the_answer(
+    policy: ServerPolicy, user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer was given to an earlier request, whose process is gone."""
+    request = partial(answer_in_call, FORM, **names(user, call="c1"), timeout=30)
+
+    async def asks() -> None:
+        task = asyncio.ensure_future(request())
+        await when_asked(lambda question: None)
+        task.cancel()
+        await asyncio.wait([task])
+
+    with monkeypatch.context() as killed:
+        killed.setattr(in_call._Request, "_leave", lambda self: None)
+        async_to_sync(asks)()
+    answer_plan(user)(Elicitation.objects.get())
+    Elicitation.objects.update(alive_until=timezone.now() - timedelta(seconds=1))
+
+    async def takes() -> None:
+        task = asyncio.ensure_future(request())
+        loop, take = asyncio.get_running_loop(), store.take
+
+        def cancel_and_take(*args: Any) -> Any:
+            loop.call_soon_threadsafe(task.cancel)
+            while not task.cancelling():
+                time.sleep(0.01)
+            return take(*args)
+
+        monkeypatch.setattr(store, "take", cancel_and_take)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    async_to_sync(takes)()
+    assert not StoredFormAnswer.objects.exists()
+    question = Elicitation.objects.get()
+    assert (question.state, question.delivery) == ("answered", "dropped")
 
 
 def test_a_request_that_is_cancelled_while_it_takes_sends_nothing_and_says_so(

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import random
+import sqlite3
 import time
 import uuid
 from collections import Counter
@@ -25,7 +26,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
-from django.db import Error, connections, models, router, transaction
+from django.db import Error, IntegrityError, connections, models, router, transaction
 from django.utils import timezone
 
 from . import backoff
@@ -107,6 +108,16 @@ def is_transient(error: Error) -> bool:
         # The low byte is the primary code; the rest tells what exactly was busy.
         return code & 0xFF in (_SQLITE_BUSY, _SQLITE_LOCKED)
     return bool(cause.args) and cause.args[0] in (1213, 1205)
+
+
+def is_duplicate(error: IntegrityError) -> bool:
+    """Whether there is a row with the same key already; nothing else that a row may not be."""
+    cause = error.__cause__ or error
+    if (state := getattr(cause, "sqlstate", None)) is not None:
+        return bool(state == "23505")
+    if (code := getattr(cause, "sqlite_errorcode", None)) is not None:
+        return bool(code == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
+    return bool(cause.args) and cause.args[0] == 1062
 
 
 def in_transaction(

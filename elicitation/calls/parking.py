@@ -400,7 +400,8 @@ def park(
     Raises:
         ElicitationRefusal: It cannot be put to a person.
         AskedTooOften: A person would have to be asked once more than ``ELICITATION_MAX_ROUNDS``.
-        AlreadyParked: The same call was made twice, and the other one is parked: its round stays.
+        AlreadyParked: The same call was made twice, and the other one is parked, or was until
+            just now: its round stays.
         AnotherRespondentError: Somebody else was asked meanwhile, by the same call.
         CallInProgressError: The caller's lease ran out, and another process has the call.
         TooLargeError: The round's requests or state have too many bytes.
@@ -442,10 +443,12 @@ def park(
 
     try:
         return store.in_transaction(park)
-    except IntegrityError:
-        if lease is None and find(call):
-            raise AlreadyParked from None
-        raise
+    except IntegrityError as error:
+        if lease is not None or not store.is_duplicate(error):
+            raise
+        # For somebody else it is an error; the same one may even have finished since.
+        find(call)
+        raise AlreadyParked from None
 
 
 def _row(call: Call, round: Round, carried: Carried) -> ParkedCall:

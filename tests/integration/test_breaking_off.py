@@ -295,6 +295,24 @@ def test_the_same_call_made_twice_leaves_the_later_round_alone(host_for: HostFor
     assert server.answers == [("accept", {"plan": "team"}), ("accept", {"seats": 3})]
 
 
+def test_the_same_call_made_twice_may_have_finished_by_the_second_reply(
+    host_for: HostFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its row is in the way of the second one, and gone when that looks at it."""
+    host = host_for(ScriptedServer(one_round))
+    host.pending()
+    row = ParkedCall.objects.get()
+    find = parking.find
+
+    def finished(call: Call) -> bool:
+        ParkedCall.objects.all().delete()
+        return find(call)
+
+    monkeypatch.setattr(parking, "find", finished)
+    with pytest.raises(parking.AlreadyParked):
+        parking.park(Call.of(row), Round.of(row))
+
+
 def test_a_lease_that_ran_out_is_neither_renewed_nor_given_back(host_for: HostFor) -> None:
     host = host_for(ScriptedServer(one_round))
     pending = host.pending()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+import uuid
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
-from django.db import OperationalError, connection, connections, transaction
+from django.db import IntegrityError, OperationalError, connection, connections, transaction
 from django.db.models.signals import pre_delete
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -389,6 +390,18 @@ def test_only_work_that_can_be_done_again_does_not_wait_for_the_disk(outer: bool
     else:
         assert in_transaction(waits_for_the_disk, redoable=True) == expected[False]
     assert in_transaction(waits_for_the_disk) == expected[True]
+
+
+@pytest.mark.parametrize("is_duplicate", [True, False])
+def test_a_row_in_the_way_is_told_from_a_row_that_is_missing(
+    store: DatabaseFormAnswerStore, is_duplicate: bool
+) -> None:
+    row = store.record_form_answer(elicitation(), "accept", plan("team"))
+    if not is_duplicate:
+        row.pk, row.respondent_id = uuid.uuid4(), 1_000_000
+    with pytest.raises(IntegrityError) as refused:
+        row.save(force_insert=True)
+    assert store_module.is_duplicate(refused.value) == is_duplicate
 
 
 # --- A connection that breaks ----------------------------------------------------------------

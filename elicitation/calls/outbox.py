@@ -24,7 +24,6 @@ logger = logging.getLogger("elicitation")
 #: The longest pause before a signal is sent again.
 LONGEST_PAUSE = timedelta(hours=1)
 
-
 Delivery = Elicitation.Delivery
 
 
@@ -54,15 +53,9 @@ def resend_due(*, now: datetime | None = None, limit: int = 100) -> Resent:
         mine = rows.undelivered().filter(pk=elicitation.pk, resent=elicitation.resent)
         parked = elicitation.is_parked  # type: ignore[attr-defined]  # annotated
         if elicitation.resent >= settings.RESUME_ATTEMPTS or not parked:
-            give_up = partial(
-                mine.update,
-                delivered_at=now,
-                # Set already: a consent that the server has received and asks for again.
-                delivery=elicitation.told or Elicitation.Delivery.NEVER_RESUMED,
-                resume_at=None,
-                alive_until=None,
-            )
-            if in_transaction(give_up):
+            # Set already: a consent that the server has received and asks for again.
+            delivery = elicitation.told or Delivery.NEVER_RESUMED
+            if in_transaction(partial(mine.update, **parking.ending(delivery, now))):
                 given_up.add(elicitation.parked_call_id)
                 logger.warning(
                     "A closed elicitation was given up: nobody went on with its call",
@@ -114,14 +107,7 @@ def close_orphans(*, limit: int = 100) -> int:
     for elicitation in rows.taken_by_the_dead()[:limit]:
         # The same condition again: a process that is alive after all says itself what it sent.
         lost = rows.taken_by_the_dead().filter(pk=elicitation.pk)
-        settle = partial(
-            lost.update,
-            delivered_at=timezone.now(),
-            delivery=Delivery.ROUND_LOST,
-            resume_at=None,
-            alive_until=None,
-        )
-        if in_transaction(settle):
+        if in_transaction(partial(lost.update, **parking.ending(Delivery.ROUND_LOST))):
             logger.warning(
                 "A process has died that had taken an answer in the middle of a call",
                 extra=log_fields(elicitation) | {"delivery": str(Delivery.ROUND_LOST)},

@@ -29,6 +29,7 @@ from ..models import (
     ServerPolicy,
     StoredFormAnswer,
     encode_json,
+    row_key,
 )
 from .lease import CallInProgressError, Lease
 from .outcome import NotSentError
@@ -299,8 +300,7 @@ def put_back(
     fresh_after: Collection[int] | None = None,
     unsent_reason: str = "",
     retry_at: datetime | None = None,
-    release: bool = True,
-) -> bool:
+) -> None:
     """Record again answers that were taken and that the server cannot have acted on.
 
     An answer that was recorded meanwhile is newer, and stays. Under a lease that another process
@@ -313,23 +313,19 @@ def put_back(
         fresh_after: The rounds after which the call was made afresh, where that has changed.
         unsent_reason: Why the request did not reach the server, as a code.
         retry_at: When the host is told again.
-        release: Whether the lease is given back.
-
-    Returns:
-        Whether they were put back.
     """
     back = list(answers)
 
-    def put() -> bool:
+    def put() -> None:
         if lease is not None:
-            changes: dict[str, Any] = {"lease": None, "leased_until": None} if release else {}
+            changes: dict[str, Any] = {"lease": None, "leased_until": None}
             if fresh_after is not None:
                 changes["fresh_after"] = json.dumps(sorted(fresh_after))
             if unsent_reason:
                 changes["unsent_reason"] = unsent_reason
-            if changes and lease.rows().update(**changes) != 1:
+            if lease.rows().update(**changes) != 1:
                 note_deliveries(deliveries or {})
-                return False
+                return
         _record_unless_newer(back)
         ids = [answer.elicitation_id for answer in back if answer.elicitation_id]
         if retry_at is not None and ids:
@@ -339,9 +335,8 @@ def put_back(
                 unsent = told_again.undelivered().filter(delivery="")
                 unsent.update(delivery=Delivery.NOT_SENT)
         note_deliveries({key: how for key, how in (deliveries or {}).items() if key not in ids})
-        return True
 
-    return store.in_transaction(put)
+    store.in_transaction(put)
 
 
 def _record_unless_newer(answers: Sequence[StoredFormAnswer]) -> None:
@@ -369,6 +364,11 @@ class Carried:
     fresh_after: Collection[int] = ()
     #: Since when the server is at work and asks nothing; ``None`` where it asks.
     working_since: datetime | None = None
+
+    def drop(self, answers: Iterable[StoredFormAnswer]) -> dict[uuid.UUID, str]:
+        """Return what the audit says of answers in hand that are not sent any more."""
+        ids = {answer.elicitation_id for answer in answers}
+        return {key: self.dropped for key in ids if key is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -463,7 +463,7 @@ def _row(call: Call, round: Round, carried: Carried) -> ParkedCall:
         scope_label=call.scope_label,
         call=call.call,
         server=call.server,
-        policy_id=inbox.policy_key(call.server),
+        policy_id=row_key(call.server),
         tool=call.tool,
         method=call.method,
         respondent_id=call.respondent_id,
@@ -474,10 +474,10 @@ def _row(call: Call, round: Round, carried: Carried) -> ParkedCall:
         request_state=encode_json("request state", round.request_state, settings.MAX_CALL_BYTES),
         received_at=round.received_at,
         plain=round.plain,
-        # What a first round nearly always comes to, so that its row is written once.
+        # A first round nearly always asks: its row then needs no second statement.
         asked=1 if round.requests else 0,
         working_since=carried.working_since,
-        # Should this process die: a call with a lease is not looked after by others.
+        # If this process dies, its lease ends, and the outbox looks after the call from then on.
         look_at=None if carried.working_since is None else timezone.now() + settings.RESUME_AFTER,
         fresh_after=json.dumps(sorted(carried.fresh_after)),
     )
@@ -567,7 +567,7 @@ def refuse_too_many(call: Call, more: int) -> None:
     theirs = Elicitation.objects.using(alias).filter(respondent=call.respondent_id).open()
     most = settings.MAX_OPEN_PER_PERSON
     servers = list(theirs.order_by().values_list("policy_id", flat=True)[: most + 1])
-    of_this = servers.count(inbox.policy_key(call.server))
+    of_this = servers.count(row_key(call.server))
     if len(servers) + more > most or of_this + more > settings.MAX_OPEN:
         raise TooManyOpenRefusal(call.server)
 
@@ -581,8 +581,6 @@ class _Before:
     elicitations: list[Elicitation]
     #: Recorded answers by their keys.
     answers: dict[uuid.UUID, StoredFormAnswer]
-    #: What the audit says of answers that are not sent any more.
-    dropped: str = Delivery.DROPPED
 
     @classmethod
     def of(cls, parked_call_id: uuid.UUID, *, is_new: bool = False) -> _Before:
@@ -620,8 +618,7 @@ class _Before:
             told = Elicitation.objects.using(store.write_alias()).filter(pk__in=again)
             told.update(delivery=Delivery.DELIVERED)
         self.note({key: how for key, how in carried.deliveries.items() if key not in ids})
-        dropped = {answer.elicitation_id for answer in carried.in_hand if answer not in back}
-        self.note({key: carried.dropped for key in dropped if key is not None})
+        self.note(carried.drop(answer for answer in carried.in_hand if answer not in back))
 
     def note(self, deliveries: Mapping[uuid.UUID, str]) -> None:
         """Write down how it ended with elicitations, which are settled by that."""
@@ -635,6 +632,7 @@ class _Before:
         keep_elicitations: Collection[uuid.UUID],
         later_than: int | None = None,
         reason: str,
+        dropped_as: str = Delivery.DROPPED,
     ) -> None:
         """Take back what is not asked any more, and say in the audit what became of the rest.
 
@@ -643,9 +641,11 @@ class _Before:
             keep_elicitations: The ids of elicitations that go on waiting.
             later_than: Answers to later rounds stay: after a fresh call they are asked for again.
             reason: Why a pending elicitation is withdrawn.
+            dropped_as: What the audit says of an answer that is not needed.
         """
-        pending = [each for each in self.elicitations if each.state == Elicitation.State.PENDING]
-        closed = [each for each in self.elicitations if each not in pending]
+        is_pending = Elicitation.State.PENDING
+        pending = [each for each in self.elicitations if each.state == is_pending]
+        closed = [each for each in self.elicitations if each.state != is_pending]
         was_quicker = inbox.withdraw_all(
             [each for each in pending if each.pk not in keep_elicitations], reason=reason
         )
@@ -657,9 +657,7 @@ class _Before:
         }
         dropped = store.drop([key for key in self.answers if key not in kept])
         became: dict[uuid.UUID, str] = {
-            answer.elicitation_id: (
-                Delivery.NEVER_RESUMED if answer.is_expired() else self.dropped
-            )
+            answer.elicitation_id: (Delivery.NEVER_RESUMED if answer.is_expired() else dropped_as)
             for answer in dropped
             if answer.elicitation_id is not None
         }
@@ -681,6 +679,7 @@ class _Before:
                 keep_elicitations=keep_elicitations,
                 later_than=later_than,
                 reason=reason,
+                dropped_as=dropped_as,
             )
 
 
@@ -718,24 +717,19 @@ def close(
             mine = mine.filter(lease=lease.token)
         gone, _by_model = mine.delete()
         if not gone and rows().filter(pk=parked_call_id).exists():
-            note_deliveries(
-                {
-                    **dict(carried.deliveries),
-                    **{
-                        answer.elicitation_id: carried.dropped
-                        for answer in carried.in_hand
-                        if answer.elicitation_id is not None
-                    },
-                }
-            )
+            note_deliveries({**carried.deliveries, **carried.drop(carried.in_hand)})
             return
         if asked_once and not carried.in_hand:
             note_deliveries(carried.deliveries)
             return
         before = _Before.of(parked_call_id)
-        before.dropped = carried.dropped
         before.put_back(carried, wanted=(), round_number=NO_ROUND)
-        before.clear(keep_answers=(), keep_elicitations=(), reason=inbox.FINISHED)
+        before.clear(
+            keep_answers=(),
+            keep_elicitations=(),
+            reason=inbox.FINISHED,
+            dropped_as=carried.dropped,
+        )
 
     store.in_transaction(close)
 
@@ -744,13 +738,22 @@ def close(
 NO_ROUND = 1 << 15
 
 
+def ending(delivery: str, at: datetime | None = None) -> dict[str, Any]:
+    """Return what changes in the row of an elicitation that has ended with its server."""
+    return {
+        "delivered_at": at or timezone.now(),
+        "delivery": delivery,
+        "resume_at": None,
+        "alive_until": None,
+    }
+
+
 def note_deliveries(deliveries: Mapping[uuid.UUID, str]) -> None:
     """Write down how it ended with each of these elicitations."""
     for delivery in set(deliveries.values()):
         ids = [key for key, its_delivery in deliveries.items() if its_delivery == delivery]
-        Elicitation.objects.using(store.write_alias()).filter(pk__in=ids).update(
-            delivered_at=timezone.now(), delivery=delivery, resume_at=None, alive_until=None
-        )
+        rows = Elicitation.objects.using(store.write_alias()).filter(pk__in=ids)
+        rows.update(**ending(delivery))
         for key in ids:
             logger.info(
                 "An elicitation has ended with its server",

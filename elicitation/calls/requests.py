@@ -13,9 +13,7 @@ from django.views.decorators.debug import sensitive_variables
 from ..conf import settings
 from ..core import (
     NO_PROPERTIES_JSON,
-    Accept,
     AnyElicitation,
-    Decline,
     ElicitationRefusal,
     FormAnswerAction,
     FormElicitation,
@@ -152,27 +150,19 @@ def wanted_answers(
     )
 
 
-def outcome(answer: StoredFormAnswer, request: ElicitationRequest) -> Accept | Decline:
-    """Return what a taken answer tells the server."""
-    if answer.action == FormAnswerAction.DECLINE:
-        return Decline()
-    if isinstance(request.elicitation, URLElicitation):
-        return Accept(None)
-    # The take has found that it fits.
-    content = answer.content or {}
-    return Accept({name: _on_the_wire(value) for name, value in content.items()})
-
-
 def response(answer: StoredFormAnswer, request: ElicitationRequest) -> dict[str, Any]:
     """Return what a taken answer tells the server, as the JSON of an ``ElicitResult``.
 
     Content is part of an ``accept`` alone, and not of the consent to open a URL.
     """
-    told = outcome(answer, request)
-    if isinstance(told, Decline):
+    if answer.action == FormAnswerAction.DECLINE:
         return {"action": unanswered_action(answer)}
     accept: dict[str, Any] = {"action": FormAnswerAction.ACCEPT.value}
-    return accept if told.content is None else accept | {"content": {**told.content}}
+    if isinstance(request.elicitation, URLElicitation):
+        return accept
+    # The take has found that it fits.
+    content = answer.content or {}
+    return accept | {"content": {name: _on_the_wire(value) for name, value in content.items()}}
 
 
 def unanswered_action(answer: StoredFormAnswer | None = None) -> str:

@@ -85,6 +85,20 @@ class Event(Enum):
 
 _S, _E = State, Event
 
+#: What a reply leads to, if the request had the state of a round with it.
+_RETRIED: Final[Mapping[Event, State]] = MappingProxyType(
+    {
+        _E.RESULT: _S.FINISHED,
+        _E.ASKS: _S.ASKED,
+        _E.WORKS: _S.WORKING,
+        _E.TASK: _S.LEFT_WORKING,
+        _E.UNREAD: _S.CALLING,
+        _E.UNREAD_AGAIN: _S.LOST,
+        _E.NOT_SENT: _S.NOT_SENT,
+        _E.UNKNOWN: _S.LOST,
+    }
+)
+
 #: Every move there is. What is not in it cannot happen.
 MOVES: Final[Mapping[State, Mapping[Event, State]]] = MappingProxyType(
     {
@@ -111,26 +125,8 @@ MOVES: Final[Mapping[State, Mapping[Event, State]]] = MappingProxyType(
             # The policy of the moment decides, once more.
             _E.FORBIDDEN: _S.REFUSING,
         },
-        _S.SENDING: {
-            _E.RESULT: _S.FINISHED,
-            _E.ASKS: _S.ASKED,
-            _E.WORKS: _S.WORKING,
-            _E.TASK: _S.LEFT_WORKING,
-            _E.UNREAD: _S.CALLING,
-            _E.UNREAD_AGAIN: _S.LOST,
-            _E.NOT_SENT: _S.NOT_SENT,
-            _E.UNKNOWN: _S.LOST,
-        },
-        _S.DECLINING: {
-            _E.RESULT: _S.FINISHED,
-            _E.ASKS: _S.ASKED,
-            _E.WORKS: _S.WORKING,
-            _E.TASK: _S.LEFT_WORKING,
-            _E.UNREAD: _S.CALLING,
-            _E.UNREAD_AGAIN: _S.LOST,
-            _E.NOT_SENT: _S.NOT_SENT,
-            _E.UNKNOWN: _S.LOST,
-        },
+        _S.SENDING: _RETRIED,
+        _S.DECLINING: _RETRIED,
         _S.REFUSING: dict.fromkeys(
             (
                 _E.RESULT,
@@ -144,14 +140,7 @@ MOVES: Final[Mapping[State, Mapping[Event, State]]] = MappingProxyType(
             _S.REFUSED,
         ),
         _S.WORKING: {
-            _E.RESULT: _S.FINISHED,
-            _E.ASKS: _S.ASKED,
-            _E.WORKS: _S.WORKING,
-            _E.TASK: _S.LEFT_WORKING,
-            _E.UNREAD: _S.CALLING,
-            _E.UNREAD_AGAIN: _S.LOST,
-            _E.NOT_SENT: _S.NOT_SENT,
-            _E.UNKNOWN: _S.LOST,
+            **_RETRIED,
             _E.PATIENCE_OVER: _S.LEFT_WORKING,
         },
         _S.WAITING: {

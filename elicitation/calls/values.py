@@ -22,8 +22,8 @@ from ..models import (
     encode_json,
 )
 
-#: The requests of MCP 2026-07-28 that can ask, by their methods.
-TOOL, PROMPT, RESOURCE = "tools/call", "prompts/get", "resources/read"
+#: The method of a tool call.
+TOOL = "tools/call"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,6 @@ from .asking import (
     ask_in_call,
     consented,
     keep_alive,
-    policy_key,
     recorded,
     withdraw_all,
 )
@@ -107,7 +106,6 @@ __all__ = [
     "get",
     "go_on",
     "keep_alive",
-    "policy_key",
     "recent",
     "recorded",
     "shown",

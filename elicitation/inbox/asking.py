@@ -91,7 +91,7 @@ def ask_all(
             scope_label=scope_label,
             call=call,
             server=asked.server_name,
-            policy_id=policy_key(asked.server_name),
+            policy_id=row_key(asked.server_name),
             tool=asked.tool_name,
             key=asked.key,
             round=round,
@@ -123,11 +123,6 @@ def ask_all(
             row.alive_until = None
         announce(elicitation_asked, row)
     return rows
-
-
-def policy_key(server: str) -> uuid.UUID:
-    """Return the key of the operator's policy for the server of this configured name."""
-    return row_key(server)
 
 
 def ask_in_call(request: ElicitationRequest, *, id: uuid.UUID, **arguments: Any) -> Elicitation:

@@ -576,21 +576,17 @@ class Drive:
     async def _leave_working(self) -> Exception:
         """Leave a call whose server is at work, to be looked after again."""
         working = partial(ServerWorkingPending, self.server, self.tool)
-        if self.is_task or self.call is None or self.lease is None:
+        if self.reason == "task":
             # The round is answered, and goes on as a task: to retry it would start another one.
             await self._recorded(self._close)
-            return working(task=self.result if self.is_task else None)
-        since = self.working_since
-        if since is not None and timezone.now() - since > settings.WORKING_TTL:
+            return working(task=self.result)
+        assert self.lease is not None
+        assert self.working_since is not None
+        if timezone.now() - self.working_since > settings.WORKING_TTL:
             await self._recorded(self._close)
             return RoundLostError(self.server, self.tool, "at work for too long")
         look_at = await step(self._look_again)
-        return working(parked_call_id=self.call.parked_call_id, look_at=look_at)
-
-    @property
-    def is_task(self) -> bool:
-        """Whether the server has made a task of the call."""
-        return self.reason == "task"
+        return working(parked_call_id=self.lease.parked_call_id, look_at=look_at)
 
     def _look_again(self) -> datetime:
         """Give the call back, to be looked after again; return when."""

@@ -222,6 +222,19 @@ def test_a_request_that_is_cancelled_while_it_asks_leaves_no_question(
     assert not StoredFormAnswer.objects.exists()
 
 
+def cancel_in_the_take(task: asyncio.Task[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cancel a task while its thread takes the answer."""
+    loop, take = asyncio.get_running_loop(), store.take
+
+    def cancel_and_take(*args: Any) -> Any:
+        loop.call_soon_threadsafe(task.cancel)
+        while not task.cancelling():
+            time.sleep(0.01)
+        return take(*args)
+
+    monkeypatch.setattr(store, "take", cancel_and_take)
+
+
 def test_a_request_that_is_cancelled_while_it_takes_says_what_became_of_the_answer(
     policy: ServerPolicy, user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,15 +255,7 @@ def test_a_request_that_is_cancelled_while_it_takes_says_what_became_of_the_answ
 
     async def takes() -> None:
         task = asyncio.ensure_future(request())
-        loop, take = asyncio.get_running_loop(), store.take
-
-        def cancel_and_take(*args: Any) -> Any:
-            loop.call_soon_threadsafe(task.cancel)
-            while not task.cancelling():
-                time.sleep(0.01)
-            return take(*args)
-
-        monkeypatch.setattr(store, "take", cancel_and_take)
+        cancel_in_the_take(task, monkeypatch)
         with pytest.raises(asyncio.CancelledError):
             await task
 
@@ -267,15 +272,7 @@ def test_a_request_that_is_cancelled_while_it_takes_sends_nothing_and_says_so(
 
     async def cancelled() -> None:
         task = asyncio.ensure_future(answer_in_call(FORM, **names(user, call="c1")))
-        loop, take = asyncio.get_running_loop(), store.take
-
-        def cancel_and_take(*args: Any) -> Any:
-            loop.call_soon_threadsafe(task.cancel)
-            while not task.cancelling():
-                time.sleep(0.01)
-            return take(*args)
-
-        monkeypatch.setattr(store, "take", cancel_and_take)
+        cancel_in_the_take(task, monkeypatch)
         await when_asked(answer_plan(user))
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -34,7 +34,7 @@ demo: $(RUN_STAMP) ## start the demo site and its MCP server (PORT=8000 MCP_PORT
 	@$(BIN)/python -m project.demo_run --port $(PORT) --mcp-port $(MCP_PORT)
 
 test: lint ## run lint, then the tests on SQLite with their coverage
-	$(BIN)/python -m pytest --cov --cov-report=
+	$(BIN)/python -m pytest --numprocesses auto --cov --cov-report=
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --include='elicitation/core/*' --fail-under=100
 

@@ -57,11 +57,14 @@ TEMPLATES = [
 ]
 
 DATABASES = {"default": database_from_env(environ.Env(), default="sqlite:///:memory:")}
+# Each run of the tests has a database of its own, so that two runs do not meet: a test runs other
+# tests (tests/mutations), and Django deletes a database of the same name without a word.
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
-    # A file, which several processes can open (one in memory they cannot share), and another for
-    # each run of the tests, so that two runs do not meet. Django deletes it at the end.
-    name = f"elicitation-test-{os.getpid()}.sqlite3"
-    DATABASES["default"]["TEST"] = {"NAME": str(Path(tempfile.gettempdir()) / name)}
+    # A file, which several processes can open (one in memory they cannot share).
+    name = str(Path(tempfile.gettempdir()) / f"elicitation-test-{os.getpid()}.sqlite3")
+else:
+    name = f"test_{DATABASES['default']['NAME']}_{os.getpid()}"
+DATABASES["default"]["TEST"] = {"NAME": name}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Real hashing would take most of the tests' time.

@@ -717,11 +717,6 @@ class ParkedCallQuerySet(models.QuerySet["ParkedCall"]):
         """Calls whose server was at work, and is to be looked after at ``now``."""
         return self.unleased().filter(look_at__lte=now).order_by("look_at")
 
-    def waiting_for_nobody(self) -> ParkedCallQuerySet:
-        """Calls without a pending elicitation, be its time up or not."""
-        asked = Elicitation.objects.pending().filter(parked_call_id=models.OuterRef("pk"))
-        return self.filter(~models.Exists(asked))
-
     def leased(self) -> ParkedCallQuerySet:
         """Calls that a process is resuming now, by the clock of the database."""
         return self.filter(lease__isnull=False, leased_until__gt=DatabaseNow())

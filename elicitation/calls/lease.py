@@ -53,13 +53,13 @@ class Lease:
         return rows.filter(pk=self.parked_call_id, lease=self.token)
 
     def claim(self) -> bool:
-        """Take the lease, inside a transaction, if no process has it and nobody is asked.
+        """Take the lease, inside a transaction, if no process has it.
 
         Returns:
             Whether that was so.
         """
         rows = ParkedCall.objects.using(store.write_alias()).filter(pk=self.parked_call_id)
-        return self._prolong(rows.unleased().waiting_for_nobody(), lease=self.token)
+        return self._prolong(rows.unleased(), lease=self.token)
 
     def hold(self, rows: ParkedCallQuerySet, **changes: object) -> bool:
         """Take the lease with other changes of the row, which the caller has locked."""

@@ -10,6 +10,7 @@ import json
 import logging
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -24,6 +25,7 @@ from ..conf import settings
 from ..core import ElicitationError, ElicitationPending, ElicitationRefusal
 from ..models import (
     Elicitation,
+    ElicitationQuerySet,
     ParkedCall,
     ParkedCallQuerySet,
     ServerPolicy,
@@ -180,10 +182,11 @@ def resume(parked_call_id: uuid.UUID | str, *, server: str, is_modern: bool) -> 
         ParkedCall.DoesNotExist: It has finished.
     """
     lease = Lease(parked_call_id=_as_uuid(parked_call_id))
+    asked = Elicitation.objects.using(store.write_alias()).of_call(lease.parked_call_id)
 
-    def resume() -> Resumed | None:
+    def resume() -> Resumed:
         if not lease.claim():
-            return None
+            raise _NotNow
         row = rows().select_related("policy").get(pk=lease.parked_call_id)
         if row.server != server:
             raise WrongServerError
@@ -204,11 +207,23 @@ def resume(parked_call_id: uuid.UUID | str, *, server: str, is_modern: bool) -> 
             return resumed(is_complete=usable.count() == len(wanted))
         return resumed(requests=requests, taken=store.take(wanted))
 
+    def resume_unless_asked() -> Resumed:
+        resumed = resume()
+        taken = resumed.taken
+        # Every elicitation of the round is closed if it is one of them that each answer is to.
+        is_closed = taken is not None and all(answer.elicitation_id for answer in taken)
+        if not is_closed and asked.pending().exists():
+            raise _NotNow
+        return resumed
+
     while True:
-        resumed = store.in_transaction(resume, durable=True)
-        if resumed is not None:
-            return resumed
+        with suppress(_NotNow):
+            return store.in_transaction(resume_unless_asked, durable=True)
         _raise_why_not(lease.parked_call_id)
+
+
+class _NotNow(Exception):  # no error: rolls back, and then it is looked why
+    """The call cannot be claimed: another process has it, people are asked, or it is over."""
 
 
 def _raise_why_not(parked_call_id: uuid.UUID) -> None:
@@ -563,12 +578,16 @@ def _ask(
 
 def refuse_too_many(call: Call, more: int) -> None:
     """Raise ``TooManyOpenRefusal`` where too much waits for this person already."""
-    alias = store.write_alias()
-    theirs = Elicitation.objects.using(alias).filter(respondent=call.respondent_id).open()
-    most = settings.MAX_OPEN_PER_PERSON
-    servers = list(theirs.order_by().values_list("policy_id", flat=True)[: most + 1])
-    of_this = servers.count(row_key(call.server))
-    if len(servers) + more > most or of_this + more > settings.MAX_OPEN:
+    rows = Elicitation.objects.using(store.write_alias()).filter(respondent=call.respondent_id)
+
+    def are_too_many(theirs: ElicitationQuerySet) -> bool:
+        most = settings.MAX_OPEN_PER_PERSON
+        servers = list(theirs.order_by().values_list("policy_id", flat=True)[: most + 1])
+        of_this = servers.count(row_key(call.server))
+        return len(servers) + more > most or of_this + more > settings.MAX_OPEN
+
+    # Which of them can still be answered matters only where all together would be too many.
+    if are_too_many(rows.pending()) and are_too_many(rows.open()):
         raise TooManyOpenRefusal(call.server)
 
 

@@ -401,6 +401,18 @@ def test_what_is_put_back_never_replaces_a_newer_answer(host_for: HostFor) -> No
     assert taken.answers["plan"].selected == ("solo",)
 
 
+def test_an_answer_of_the_host_closes_nothing_that_a_person_is_asked(host_for: HostFor) -> None:
+    host = host_for(ScriptedServer(one_round))
+    pending = host.pending()
+    question = Elicitation.objects.get().form_elicitation
+    Call.of(ParkedCall.objects.get()).answers.record_form_answer(
+        question, "accept", question.schema.answers_from_content({"plan": "solo"})
+    )
+    assert host.pending(host.resume, pending).elicitation_ids == pending.elicitation_ids
+    assert StoredFormAnswer.objects.count() == 1
+    assert ParkedCall.objects.get().lease is None
+
+
 def test_rounds_that_ask_no_person_come_to_an_end(host_for: HostFor) -> None:
     async def sampling(context: Any, params: Any) -> CreateMessageResult:
         content = TextContent(type="text", text="hi")

@@ -74,13 +74,16 @@ def set_up(options: argparse.Namespace) -> None:
 class Replies:
     """A session whose server asks at once, so that only the app's own work is measured."""
 
-    async def call_tool(self, *args: object, **options: object) -> Any:
+    protocol_version = "2026-07-28"
+
+    async def send_request(self, request: object, reply: Any, **options: object) -> Any:
         from mcp.types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
 
         params = ElicitRequestFormParams(message=MESSAGE, requested_schema=SCHEMA)
-        return InputRequiredResult(
+        asks = InputRequiredResult(
             input_requests={"k": ElicitRequest(params=params)}, request_state="state"
         )
+        return reply.model_validate(asks.model_dump(by_alias=True, mode="json"))
 
 
 class Bench:

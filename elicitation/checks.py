@@ -24,7 +24,7 @@ from .conf import NAMES, settings
 from .inbox.access import access
 from .models import Elicitation, ParkedCall, StoredFormAnswer
 from .pages.forms import form_class
-from .store import write_alias
+from .transactions import write_alias
 
 #: The major version of the SDK that the integration is written for.
 MCP_MAJOR = "2"

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_safe
 
 from .conf import settings
 from .models import Elicitation, ParkedCall, StoredFormAnswer
-from .store import write_alias
+from .transactions import write_alias
 
 State = Elicitation.State
 Model = TypeVar("Model", bound=models.Model)

@@ -118,6 +118,17 @@ def row_key(*parts: str) -> uuid.UUID:
     return uuid.UUID(bytes=digest.digest()[:16], version=5)
 
 
+def parked_call_id(
+    *, scope: str, call: str, server: str, tool: str, method: str = "tools/call"
+) -> uuid.UUID:
+    """Return the key of one call: of its parked row, and in its elicitations and answers.
+
+    A prompt or a resource may have the name of a tool.
+    """
+    kind = () if method == "tools/call" else (method,)
+    return row_key(scope, call, server, tool, *kind)
+
+
 def encode_json(field: str, value: object, max_bytes: int) -> str:
     """Return ``value`` as ASCII JSON text, in its own key order, exactly.
 

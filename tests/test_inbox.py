@@ -17,9 +17,8 @@ from django.utils import timezone
 
 from elicitation import inbox
 from elicitation.core import FormAnswer, FormElicitation, parse_requested_schema
-from elicitation.models import Elicitation, StoredFormAnswer
+from elicitation.models import Elicitation, StoredFormAnswer, parked_call_id
 from elicitation.signals import elicitation_asked, elicitation_closed
-from elicitation.store import parked_call_id
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -34,6 +34,7 @@ from ..core import ElicitationRefusal
 from ..inbox.listening import Listener, between_requests, in_no_request
 from ..models import Elicitation, StoredFormAnswer, is_open
 from ..signals import elicitation_closed
+from ..transactions import in_transaction, write_alias
 from . import parking, requests
 from .hand import Hand
 from .rounds import Event, Rounds, State
@@ -180,7 +181,7 @@ class _Request:
         """Find out who answers: a person, or nobody."""
         if self.elicitation is not None:
             return Event.NOBODY if self.is_gone else Event.COMPLETE
-        ask = partial(store.in_transaction, self._ask_now, durable=True)
+        ask = partial(in_transaction, self._ask_now, durable=True)
         try:
             event: Event = (await step(ask, self._asked)).event
         except parking.AskedTooOften:
@@ -243,7 +244,7 @@ class _Request:
 
     async def _take(self) -> Event:
         """Take the answer, under the policy of the moment."""
-        take = partial(store.in_transaction, self._take_now, durable=True)
+        take = partial(in_transaction, self._take_now, durable=True)
         try:
             taken = await step(take, self._taken)
         except ElicitationRefusal as refusal:
@@ -278,7 +279,7 @@ class _Request:
             parking.note_deliveries({key: Delivery.DROPPED for key in ids if key is not None})
 
         if ids or self.elicitation is not None:
-            store.in_transaction(leave)
+            in_transaction(leave)
 
     # --- The reply ---------------------------------------------------------------------------
 
@@ -328,7 +329,7 @@ class _Request:
         self.hand.settle(Event.RESULT)
         self.rounds.feed(Event.RESULT)
         deliveries = self.hand.deliveries()
-        note = partial(store.in_transaction, partial(parking.note_deliveries, deliveries))
+        note = partial(in_transaction, partial(parking.note_deliveries, deliveries))
         try:
             try:
                 await sync_to_async(in_no_request)(note, is_last=is_last)
@@ -372,7 +373,7 @@ def _next_round(call: Call) -> int:
     Raises:
         AskedTooOften: Sixteen are open, or the call has asked in too many rounds.
     """
-    rows = Elicitation.objects.using(store.write_alias()).of_call(call.parked_call_id)
+    rows = Elicitation.objects.using(write_alias()).of_call(call.parked_call_id)
     asked = rows.order_by().aggregate(last=Max("round"), open=Count("pk", filter=is_open()))
     last: int = asked["last"] or 0
     most = requests.MAX_ELICITATIONS

@@ -12,10 +12,10 @@ import uuid
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from .. import store
 from ..conf import settings
 from ..core import ElicitationError
 from ..models import DatabaseNow, ParkedCall, ParkedCallQuerySet
+from ..transactions import write_alias
 
 
 class CallInProgressError(ElicitationError):
@@ -49,7 +49,7 @@ class Lease:
 
     def rows(self) -> ParkedCallQuerySet:
         """Return the call's row, if this process still holds its lease."""
-        rows = ParkedCall.objects.using(store.write_alias())
+        rows = ParkedCall.objects.using(write_alias())
         return rows.filter(pk=self.parked_call_id, lease=self.token)
 
     def claim(self) -> bool:
@@ -58,7 +58,7 @@ class Lease:
         Returns:
             Whether that was so.
         """
-        rows = ParkedCall.objects.using(store.write_alias()).filter(pk=self.parked_call_id)
+        rows = ParkedCall.objects.using(write_alias()).filter(pk=self.parked_call_id)
         return self._prolong(rows.unleased(), lease=self.token)
 
     def hold(self, rows: ParkedCallQuerySet, **changes: object) -> bool:

@@ -15,7 +15,7 @@ from ..conf import settings
 from ..inbox.rows import announce, log_fields
 from ..models import Elicitation, ParkedCall, StoredFormAnswer
 from ..signals import call_due, elicitation_closed
-from ..store import in_transaction, write_alias
+from ..transactions import in_transaction, lock_now, write_alias
 from . import parking
 from .lease import Lease
 
@@ -163,7 +163,7 @@ def delete_expired(*, now: datetime | None = None, limit: int = 500) -> int:
             .filter(delivery__in=("", Delivery.NOT_SENT))
         )
         theirs = undelivered.filter(pk__in=[key for key in found.values() if key])
-        store.lock_now(theirs)
+        lock_now(theirs)
         # Locked before the answers, as everywhere; the rows themselves are of no interest.
         list(theirs.select_for_update().order_by("pk").values_list("pk"))
         gone = store.delete_expired(list(found), now)

@@ -33,6 +33,12 @@ from ..models import (
     encode_json,
     row_key,
 )
+from ..transactions import (
+    in_transaction,
+    is_duplicate,
+    refuse_outer_transaction,
+    write_alias,
+)
 from .lease import CallInProgressError, Lease
 from .outcome import NotSentError
 from .requests import read_requests, wanted_answers
@@ -76,7 +82,7 @@ class AlreadyParked(Exception):  # no error: the caller goes on with that one
 
 def rows() -> ParkedCallQuerySet:
     """Return the rows of parked calls, in the database to which they are written."""
-    return ParkedCall.objects.using(store.write_alias())
+    return ParkedCall.objects.using(write_alias())
 
 
 def find(call: Call) -> bool:
@@ -87,7 +93,7 @@ def find(call: Call) -> bool:
         OuterTransactionError: Called inside a transaction: were it rolled back, the elicitations
             would be gone that people have been told of.
     """
-    store.refuse_outer_transaction()
+    refuse_outer_transaction()
     found = rows().filter(pk=call.parked_call_id).order_by()
     for respondent_id in found.values_list("respondent_id", flat=True):
         if respondent_id != call.respondent_id:
@@ -98,7 +104,7 @@ def find(call: Call) -> bool:
 
 def waiting_for(parked_call_id: uuid.UUID) -> list[Elicitation]:
     """Return the elicitations a call still waits for; those whose time is up are closed first."""
-    waiting = Elicitation.objects.using(store.write_alias()).of_call(parked_call_id).pending()
+    waiting = Elicitation.objects.using(write_alias()).of_call(parked_call_id).pending()
     found = list(waiting.order_by("asked_at", "number"))
     for elicitation in found:
         if elicitation.is_expired():
@@ -108,7 +114,7 @@ def waiting_for(parked_call_id: uuid.UUID) -> list[Elicitation]:
 
 def elicitations(elicitation_ids: Collection[uuid.UUID]) -> list[Elicitation]:
     """Return these elicitations, in whatever state they are."""
-    found = Elicitation.objects.using(store.write_alias()).filter(pk__in=elicitation_ids)
+    found = Elicitation.objects.using(write_alias()).filter(pk__in=elicitation_ids)
     return list(found.order_by("asked_at", "number"))
 
 
@@ -182,7 +188,7 @@ def resume(parked_call_id: uuid.UUID | str, *, server: str, is_modern: bool) -> 
         ParkedCall.DoesNotExist: It has finished.
     """
     lease = Lease(parked_call_id=_as_uuid(parked_call_id))
-    asked = Elicitation.objects.using(store.write_alias()).of_call(lease.parked_call_id)
+    asked = Elicitation.objects.using(write_alias()).of_call(lease.parked_call_id)
 
     def resume() -> Resumed:
         if not lease.claim():
@@ -218,7 +224,7 @@ def resume(parked_call_id: uuid.UUID | str, *, server: str, is_modern: bool) -> 
 
     while True:
         with suppress(_NotNow):
-            return store.in_transaction(resume_unless_asked, durable=True)
+            return in_transaction(resume_unless_asked, durable=True)
         _raise_why_not(lease.parked_call_id)
 
 
@@ -246,12 +252,12 @@ def _as_uuid(value: uuid.UUID | str) -> uuid.UUID:
 
 def renew(lease: Lease) -> bool:
     """Prolong a lease; whether this process still had it."""
-    return store.in_transaction(lease.renew)
+    return in_transaction(lease.renew)
 
 
 def release(lease: Lease) -> None:
     """Let any process resume the call again, if this one still has it."""
-    store.in_transaction(lease.release)
+    in_transaction(lease.release)
 
 
 # --- Taking ----------------------------------------------------------------------------------
@@ -285,7 +291,7 @@ def take(
         taken = store.take(wanted_answers(call.answers, requests))
         return None if taken is None else (requests, taken)
 
-    return store.in_transaction(take, durable=True)
+    return in_transaction(take, durable=True)
 
 
 def read(
@@ -344,22 +350,20 @@ def put_back(
         _record_unless_newer(back)
         ids = [answer.elicitation_id for answer in back if answer.elicitation_id]
         if retry_at is not None and ids:
-            told_again = Elicitation.objects.using(store.write_alias()).filter(pk__in=ids)
+            told_again = Elicitation.objects.using(write_alias()).filter(pk__in=ids)
             told_again.undelivered().update(resume_at=retry_at)
             if unsent_reason:
                 unsent = told_again.undelivered().filter(delivery="")
                 unsent.update(delivery=Delivery.NOT_SENT)
         note_deliveries({key: how for key, how in (deliveries or {}).items() if key not in ids})
 
-    store.in_transaction(put)
+    in_transaction(put)
 
 
 def _record_unless_newer(answers: Sequence[StoredFormAnswer]) -> None:
     # What is there under the same key was recorded after these were taken.
     if answers:
-        StoredFormAnswer.objects.using(store.write_alias()).bulk_create(
-            answers, ignore_conflicts=True
-        )
+        StoredFormAnswer.objects.using(write_alias()).bulk_create(answers, ignore_conflicts=True)
 
 
 # --- Parking ---------------------------------------------------------------------------------
@@ -429,7 +433,7 @@ def park(
 
     def park() -> Parked:
         if lease is None:
-            row.save(using=store.write_alias(), force_insert=True)
+            row.save(using=write_alias(), force_insert=True)
             there = row
         else:
             there = _locked(row, lease)
@@ -457,9 +461,9 @@ def park(
         return Parked(waiting=waiting, lease=held)
 
     try:
-        return store.in_transaction(park)
+        return in_transaction(park)
     except IntegrityError as error:
-        if lease is not None or not store.is_duplicate(error):
+        if lease is not None or not is_duplicate(error):
             raise
         # For somebody else it is an error; the same one may even have finished since.
         find(call)
@@ -578,7 +582,7 @@ def _ask(
 
 def refuse_too_many(call: Call, more: int) -> None:
     """Raise ``TooManyOpenRefusal`` where too much waits for this person already."""
-    rows = Elicitation.objects.using(store.write_alias()).filter(respondent=call.respondent_id)
+    rows = Elicitation.objects.using(write_alias()).filter(respondent=call.respondent_id)
 
     def are_too_many(theirs: ElicitationQuerySet) -> bool:
         most = settings.MAX_OPEN_PER_PERSON
@@ -607,7 +611,7 @@ class _Before:
 
         A call whose row is new has asked nothing yet; a host may have recorded an answer.
         """
-        alias = store.write_alias()
+        alias = write_alias()
         if is_new and not StoredFormAnswer.objects.using(alias).of_call(parked_call_id).exists():
             return cls(parked_call_id=parked_call_id, elicitations=[], answers={})
         asked = Elicitation.objects.using(alias).of_call(parked_call_id)
@@ -634,7 +638,7 @@ class _Before:
         # A consent that the server got and asks for again: delivered, and still in the outbox.
         again = ids & set(carried.deliveries)
         if again:
-            told = Elicitation.objects.using(store.write_alias()).filter(pk__in=again)
+            told = Elicitation.objects.using(write_alias()).filter(pk__in=again)
             told.update(delivery=Delivery.DELIVERED)
         self.note({key: how for key, how in carried.deliveries.items() if key not in ids})
         self.note(carried.drop(answer for answer in carried.in_hand if answer not in back))
@@ -705,7 +709,7 @@ class _Before:
 def leave_working(lease: Lease, *, looked: int, look_at: datetime) -> None:
     """Give back a call whose server is at work; it is looked after again at ``look_at``."""
     changes = {"lease": None, "leased_until": None, "looked": looked, "look_at": look_at}
-    store.in_transaction(lambda: lease.rows().update(**changes))
+    in_transaction(lambda: lease.rows().update(**changes))
 
 
 @sensitive_variables()
@@ -750,7 +754,7 @@ def close(
             dropped_as=carried.dropped,
         )
 
-    store.in_transaction(close)
+    in_transaction(close)
 
 
 #: Above every round: nothing is asked in a later one.
@@ -771,7 +775,7 @@ def note_deliveries(deliveries: Mapping[uuid.UUID, str]) -> None:
     """Write down how it ended with each of these elicitations."""
     for delivery in set(deliveries.values()):
         ids = [key for key, its_delivery in deliveries.items() if its_delivery == delivery]
-        rows = Elicitation.objects.using(store.write_alias()).filter(pk__in=ids)
+        rows = Elicitation.objects.using(write_alias()).filter(pk__in=ids)
         rows.update(**ending(delivery))
         for key in ids:
             logger.info(

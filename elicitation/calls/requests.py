@@ -21,9 +21,10 @@ from ..core import (
     URLElicitation,
     parse_requested_schema,
 )
+from ..core.elicitation import number_identical
 from ..inbox import ElicitationRequest
 from ..models import ServerPolicy, StoredFormAnswer, TooLargeError, encode_json
-from ..store import DatabaseFormAnswerStore, WantedAnswer, number_identical
+from ..store import DatabaseFormAnswerStore, WantedAnswer
 
 #: The method of the requests that are put to a person.
 ELICITATION = "elicitation/create"

@@ -12,7 +12,6 @@ from typing import Any, Self
 
 from django.utils import timezone
 
-from .. import store
 from ..conf import settings
 from ..models import (
     MAX_LABEL_CHARS,
@@ -20,7 +19,9 @@ from ..models import (
     ParkedCall,
     check_name,
     encode_json,
+    parked_call_id,
 )
+from ..store import DatabaseFormAnswerStore
 
 #: The method of a tool call.
 TOOL = "tools/call"
@@ -74,7 +75,7 @@ class Call:
             canonical = json.dumps(self.arguments, sort_keys=True)
             digest = hashlib.sha256(canonical.encode()).hexdigest()
             object.__setattr__(self, "call", f"arguments:{digest}")
-        key = store.parked_call_id(
+        key = parked_call_id(
             scope=self.scope,
             call=self.call,
             server=self.server,
@@ -99,9 +100,9 @@ class Call:
         )
 
     @property
-    def answers(self) -> store.DatabaseFormAnswerStore:
+    def answers(self) -> DatabaseFormAnswerStore:
         """The answers recorded for this call."""
-        return store.DatabaseFormAnswerStore(
+        return DatabaseFormAnswerStore(
             scope=self.scope,
             call=self.call,
             respondent_id=self.respondent_id,

@@ -4,7 +4,8 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeAlias
@@ -27,6 +28,16 @@ NO_PROPERTIES: Final = parse_requested_schema(NO_PROPERTIES_JSON, allow_confirma
 _NAME_CHARS: Final = 128
 _NOT_IN_A_KEY: Final = re.compile(r"[^A-Za-z0-9_.-]")
 _LINE_BREAKS_AND_TABS: Final = re.compile("[\t\n\r\u2028\u2029]")
+
+
+def number_identical(asked: Iterable[Hashable]) -> list[int]:
+    """Number identical elicitations of one round, from 0 in the order given."""
+    seen: Counter[Hashable] = Counter()
+    result = []
+    for each in asked:
+        result.append(seen[each])
+        seen[each] += 1
+    return result
 
 
 def form_answer_storage_key(server: str, tool: str) -> str:

@@ -17,7 +17,7 @@ from ..conf import settings
 from ..core import AnyElicitation, URLElicitation
 from ..models import DatabaseNow, Elicitation, StoredFormAnswer, row_key
 from ..signals import elicitation_asked
-from ..store import in_transaction, write_alias
+from ..transactions import in_transaction, write_alias
 from .rows import announce, withdraw_unasked
 
 State = Elicitation.State

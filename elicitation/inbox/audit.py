@@ -8,7 +8,7 @@ from datetime import datetime
 from django.db.models import Q
 
 from ..models import Elicitation
-from ..store import write_alias
+from ..transactions import write_alias
 
 #: What a record has, in its order.
 FIELDS = (

@@ -27,7 +27,8 @@ from ..core import (
 )
 from ..models import Elicitation
 from ..signals import elicitation_closed
-from ..store import DatabaseFormAnswerStore, in_transaction, record, write_alias
+from ..store import DatabaseFormAnswerStore, record
+from ..transactions import in_transaction, write_alias
 from .errors import (
     AnswerRefusals,
     ElicitationClosedError,

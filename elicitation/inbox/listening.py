@@ -22,7 +22,7 @@ from typing import Any, ClassVar, TypeVar
 from asgiref.sync import sync_to_async
 from django.db import close_old_connections, connections
 
-from ..store import write_alias
+from ..transactions import write_alias
 
 logger = logging.getLogger("elicitation")
 

@@ -19,7 +19,7 @@ from django.utils import timezone, translation
 from ..conf import settings
 from ..core.untrusted import one_line
 from ..models import Elicitation, ServerPolicy
-from ..store import write_alias
+from ..transactions import write_alias
 from . import access
 from .rows import log_fields
 

@@ -10,7 +10,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from ..models import Elicitation, ElicitationQuerySet
-from ..store import in_transaction, write_alias
+from ..transactions import in_transaction, write_alias
 from . import access
 from .rows import withdraw_orphans
 

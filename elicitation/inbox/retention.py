@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from ..models import Elicitation
-from ..store import in_transaction, write_alias
+from ..transactions import in_transaction, write_alias
 from .closing import close
 
 State = Elicitation.State

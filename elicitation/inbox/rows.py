@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from ..models import Elicitation, ElicitationQuerySet
 from ..signals import elicitation_closed
-from ..store import in_transaction, write_alias
+from ..transactions import in_transaction, write_alias
 from .listening import tell
 
 logger = logging.getLogger("elicitation")

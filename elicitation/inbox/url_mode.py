@@ -14,7 +14,7 @@ from django.utils import timezone
 from ..conf import settings
 from ..models import Elicitation, InvalidNameError, check_name
 from ..signals import elicitation_closed
-from ..store import in_transaction, write_alias
+from ..transactions import in_transaction, write_alias
 from .closing import accept, same_form
 from .errors import WrongModeError
 from .reading import of

@@ -10,7 +10,7 @@ from django.test import Client
 from elicitation import inbox
 from elicitation.models import Elicitation, StoredFormAnswer
 from elicitation.signals import elicitation_closed
-from elicitation.store import OuterTransactionError
+from elicitation.transactions import OuterTransactionError
 from tests import asking
 from tests.awkward.urls import ASKED, QUESTION, store
 

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from elicitation import inbox
 from elicitation.models import Elicitation, StoredFormAnswer
-from elicitation.store import OuterTransactionError, write_alias
+from elicitation.transactions import OuterTransactionError, write_alias
 from tests import asking
 from tests.awkward.urls import ASKED, QUESTION, store
 

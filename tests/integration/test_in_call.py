@@ -25,7 +25,8 @@ from elicitation.inbox import asking
 from elicitation.inbox.listening import tell
 from elicitation.mcp.client import client_options, elicitation_callback
 from elicitation.models import Elicitation, InvalidNameError, ServerPolicy, StoredFormAnswer
-from elicitation.store import DatabaseFormAnswerStore, OuterTransactionError
+from elicitation.store import DatabaseFormAnswerStore
+from elicitation.transactions import OuterTransactionError
 from tests.integration.answering import Answering
 from tests.integration.scripted import PLAN, said
 

@@ -42,7 +42,7 @@ from elicitation.models import (
     StoredFormAnswer,
     TooLargeError,
 )
-from elicitation.store import in_transaction
+from elicitation.transactions import in_transaction
 from tests.integration.conftest import Host
 from tests.integration.scripted import (
     PLAN,

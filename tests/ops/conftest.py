@@ -16,7 +16,7 @@ from elicitation.calls.values import Call, Round
 from elicitation.core import FormAnswer
 from elicitation.models import Elicitation, ServerPolicy
 from elicitation.signals import elicitation_closed
-from elicitation.store import in_transaction
+from elicitation.transactions import in_transaction
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 #: What no log line, signal, e-mail or export may hold.

@@ -16,10 +16,11 @@ from django.db.models.signals import pre_delete
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from elicitation import store as store_module
+from elicitation import transactions
 from elicitation.core import Accept, AnswerRefusal, Ask, Decline, StoredFormAnswers
 from elicitation.models import InvalidNameError, StoredFormAnswer
-from elicitation.store import DatabaseFormAnswerStore, OuterTransactionError, in_transaction
+from elicitation.store import DatabaseFormAnswerStore
+from elicitation.transactions import OuterTransactionError, in_transaction
 from tests.store.conftest import elicitation, plan
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -268,18 +269,18 @@ def failing(cause: Exception, times: int) -> tuple[Callable[[], str], list[int]]
 def test_a_passing_conflict_is_tried_again(
     cause: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_module, "FIRST_PAUSE", 0)
+    monkeypatch.setattr(transactions, "FIRST_PAUSE", 0)
     work, calls = failing(cause, 2)
     assert in_transaction(work) == "done"
     assert len(calls) == 3
 
 
 def test_a_conflict_that_stays_is_raised_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "FIRST_PAUSE", 0)
+    monkeypatch.setattr(transactions, "FIRST_PAUSE", 0)
     work, calls = failing(TRANSIENT[0], 99)
     with pytest.raises(OperationalError):
         in_transaction(work)
-    assert len(calls) == store_module.ATTEMPTS
+    assert len(calls) == transactions.ATTEMPTS
 
 
 @pytest.mark.parametrize("cause", LASTING, ids=str)
@@ -401,7 +402,7 @@ def test_a_row_in_the_way_is_told_from_a_row_that_is_missing(
         row.pk, row.respondent_id = uuid.uuid4(), 1_000_000
     with pytest.raises(IntegrityError) as refused:
         row.save(force_insert=True)
-    assert store_module.is_duplicate(refused.value) == is_duplicate
+    assert transactions.is_duplicate(refused.value) == is_duplicate
 
 
 # --- A connection that breaks ----------------------------------------------------------------

@@ -27,7 +27,7 @@ from unittest.mock import patch
 
 from django.db import DatabaseError, connection, models
 
-from elicitation import store
+from elicitation import store, transactions
 from elicitation.core import FormAnswer
 from elicitation.store import DatabaseFormAnswerStore, WantedAnswer
 
@@ -105,14 +105,14 @@ def _elsewhere(work: Callable[[], None]) -> bool:
                 cursor.execute(_DO_NOT_WAIT[connection.vendor])
             work()
         except DatabaseError as error:
-            if not store.is_transient(error):
+            if not transactions.is_transient(error):
                 raise
             return False
         finally:
             connection.close()
         return True
 
-    with patch.object(store, "ATTEMPTS", 1), ThreadPoolExecutor(1) as pool:
+    with patch.object(transactions, "ATTEMPTS", 1), ThreadPoolExecutor(1) as pool:
         return pool.submit(run).result()
 
 

@@ -27,7 +27,7 @@ from elicitation.mcp.client import WrongServerError, aclient_options, call_tool,
 from elicitation.mcp.transport import connect, http_client
 from elicitation.models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
 from elicitation.signals import call_due
-from elicitation.store import OuterTransactionError
+from elicitation.transactions import OuterTransactionError
 from tests.wire.conftest import (
     ANSWER,
     Host,

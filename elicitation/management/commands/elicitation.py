@@ -32,7 +32,7 @@ from elicitation.pages.presentation import (
     form_context,
     shown_name,
 )
-from elicitation.store import write_alias
+from elicitation.transactions import write_alias
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser

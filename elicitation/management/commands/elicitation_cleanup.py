@@ -15,7 +15,7 @@ from elicitation import inbox
 from elicitation.calls import outbox
 from elicitation.conf import settings
 from elicitation.models import Elicitation, ParkedCall, StoredFormAnswer
-from elicitation.store import write_alias
+from elicitation.transactions import write_alias
 
 
 class Command(BaseCommand):

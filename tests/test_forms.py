@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.core.exceptions import ImproperlyConfigured, ValidationError
 from django.utils import timezone, translation
+from django.views.debug import ExceptionReporter
 
 from elicitation.core import KINDS, AnswerRefusal, FormAnswer
 from elicitation.pages.fields import FIELDS, TextField
@@ -218,6 +219,29 @@ class TestReading:
 
     def test_an_integer_is_exact(self) -> None:
         assert answered({"type": "integer"}, "9007199254740993") == 9007199254740993
+
+
+def test_a_report_of_an_error_while_the_core_judges_has_no_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In a view of the site's own, too, which hides no variables."""
+
+    def fail(*args: object) -> None:
+        raise LookupError
+
+    monkeypatch.setattr("elicitation.core.schema.refuse_credentials", fail)
+    # Not in one piece: a report quotes the lines of this test, too.
+    typed = "-".join(("Zanzibar", "canary"))
+    report = report_of(form(schema(x={"type": "string"}), {"a-0": typed}))
+    assert "LookupError" in report
+    assert typed not in report
+
+
+def report_of(given: ElicitationForm) -> str:
+    """Return what Django reports of the error that breaks this form off."""
+    with pytest.raises(LookupError) as caught:
+        given.is_valid()
+    return ExceptionReporter(None, caught.type, caught.value, caught.tb).get_traceback_html()
 
 
 class TestNumbers:

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from elicitation import inbox
 from elicitation.core import FormAnswer, FormElicitation, parse_requested_schema
+from elicitation.core.schema import check_answers
 from elicitation.models import Elicitation, StoredFormAnswer, parked_call_id
 from elicitation.signals import elicitation_asked, elicitation_closed
 
@@ -428,13 +429,13 @@ def test_answers_are_not_taken_as_checked_where_they_were_checked_against_someth
     question: Elicitation, user: User
 ) -> None:
     anything = parse_requested_schema(SCHEMA.replace("100", "200"))
-    checked = inbox.check_answers(anything, {**ADA, "name": FormAnswer(other_text="x" * 150)})
+    checked = check_answers(anything, {**ADA, "name": FormAnswer(other_text="x" * 150)})
     row = inbox.get(user, question.pk)
     with pytest.raises(inbox.AnswerRefusals) as refused:
         inbox.answer(row, checked, by=user)
     assert [refusal.code for refusal in refused.value.errors.values()] == ["too_long"]
-    assert inbox.answer(row, inbox.check_answers(row.schema, ADA), by=user).state == "answered"
-    assert "Ada" not in repr(inbox.check_answers(row.schema, ADA))
+    assert inbox.answer(row, check_answers(row.schema, ADA), by=user).state == "answered"
+    assert "Ada" not in repr(check_answers(row.schema, ADA))
 
 
 def test_what_hosts_call_from_coroutines_has_a_twin(question: Elicitation, user: User) -> None:

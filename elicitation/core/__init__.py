@@ -27,6 +27,7 @@ from .elicitation import (
 )
 from .errors import (
     AnswerRefusal,
+    AnswerRefusals,
     CredentialRefusal,
     ElicitationError,
     ElicitationRefusal,
@@ -80,6 +81,7 @@ __all__ = [
     "YES",
     "Accept",
     "AnswerRefusal",
+    "AnswerRefusals",
     "AnyElicitation",
     "Ask",
     "Choice",

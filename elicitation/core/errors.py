@@ -151,3 +151,11 @@ class AnswerRefusal(ElicitationError):
         subject = "An answer" if property is None else f"'{plain(property)}'"
         text = self._TEXTS[code].format_map(self.params)
         super().__init__(f"{subject} {text}.", code=code, property=property)
+
+
+class AnswerRefusals(ElicitationError):
+    """Answers that do not fit. `errors` has one `AnswerRefusal` by property name."""
+
+    def __init__(self, errors: Mapping[str, AnswerRefusal]) -> None:
+        self.errors = dict(errors)
+        super().__init__(f"Some answers do not fit: {len(self.errors)}.", code="answers")

@@ -15,7 +15,13 @@ from typing import Any, Final, Literal
 from .answers import FormAnswer
 from .characters import is_blank, is_invisible, scrub
 from .credentials import looks_like_a_credential
-from .errors import AnswerRefusal, ElicitationRefusal, OutOfProfileRefusal, SchemaRefusal
+from .errors import (
+    AnswerRefusal,
+    AnswerRefusals,
+    ElicitationRefusal,
+    OutOfProfileRefusal,
+    SchemaRefusal,
+)
 from .kinds import Definition, Property, Value, parse_property
 from .text import DEFAULT_LIMITS, MAX_FORM_PROPERTY_NAME_CHARS, Limits
 
@@ -192,6 +198,44 @@ def refuse_credentials(schema: FormSchema, answers: Mapping[str, FormAnswer]) ->
                 raise each.refusal("credential", format=found)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CheckedAnswers:
+    """Answers that were found to fit a schema. Made by `check_answers` only.
+
+    `content` is what `answers` give. `schema` is what they were checked against.
+    """
+
+    schema: FormSchema
+    answers: Mapping[str, FormAnswer]
+    content: Mapping[str, Value]
+
+
+def check_answers(
+    schema: FormSchema,
+    answers: Mapping[str, FormAnswer],
+    *,
+    unread: Mapping[str, AnswerRefusal] | None = None,
+) -> CheckedAnswers:
+    """The answers, once they are found to fit the schema and to be no credentials.
+
+    `answers` are by property name; only those to what was asked are kept. `unread` says why
+    something that was sent could not be read as an answer, by the name sent.
+
+    Raises AnswerRefusals if an answer does not fit, or has the format of a credential.
+    """
+    content, refusals = schema.check_answers(answers)
+    for name, given in answers.items():
+        try:
+            refuse_credentials(schema, {name: given})
+        except AnswerRefusal as refusal:
+            refusals.setdefault(name, refusal)
+    refusals.update(unread or {})
+    if refusals:
+        raise AnswerRefusals(refusals)
+    kept = {asked.name: answers[asked.name] for asked in schema.asked}
+    return CheckedAnswers(schema=schema, answers=kept, content=content)
+
+
 def parse_requested_schema(
     schema: object, *, allow_confirmation: bool = False, limits: Limits = DEFAULT_LIMITS
 ) -> FormSchema:
@@ -283,9 +327,11 @@ def _json(text: str | bytes, limits: Limits) -> object:
 
 
 __all__ = [
+    "CheckedAnswers",
     "ElicitationRefusal",
     "FormSchema",
     "attribution_header",
+    "check_answers",
     "parse_requested_schema",
     "refuse_credentials",
 ]

@@ -9,6 +9,7 @@ or has expired: on the wire all three are ``decline`` (the person accepted nothi
 that is resumed finds one thing in one place. In our own rows they are different states.
 """
 
+from ..core import AnswerRefusals
 from .asking import (
     ElicitationRequest,
     ask,
@@ -20,24 +21,17 @@ from .asking import (
     withdraw_all,
 )
 from .closing import (
-    CheckedAnswers,
     aanswer,
     adecline,
     aexpire_now,
     answer,
     awithdraw,
-    check_answers,
     decline,
     expire,
     expire_now,
     withdraw,
 )
-from .errors import (
-    AnswerRefusals,
-    ElicitationClosedError,
-    ElicitationReplacedError,
-    WrongModeError,
-)
+from .errors import ElicitationClosedError, ElicitationReplacedError, WrongModeError
 from .reading import (
     closed_among,
     follow_up,
@@ -72,7 +66,6 @@ __all__ = [
     "PROCESS_GONE",
     "REPLACED",
     "AnswerRefusals",
-    "CheckedAnswers",
     "ElicitationClosedError",
     "ElicitationReplacedError",
     "ElicitationRequest",
@@ -89,7 +82,6 @@ __all__ = [
     "ask_all",
     "ask_in_call",
     "awithdraw",
-    "check_answers",
     "closed_among",
     "complete",
     "consent",

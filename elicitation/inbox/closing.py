@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from asgiref.sync import sync_to_async
 from django.utils import timezone
@@ -18,23 +17,13 @@ from django.utils.crypto import salted_hmac
 from django.views.decorators.debug import sensitive_variables
 
 from ..conf import settings
-from ..core import (
-    AnswerRefusal,
-    FormAnswer,
-    FormAnswerAction,
-    FormSchema,
-    refuse_credentials,
-)
+from ..core import AnswerRefusal, AnswerRefusals, FormAnswer, FormAnswerAction
+from ..core.schema import CheckedAnswers, check_answers
 from ..models import Elicitation
 from ..signals import elicitation_closed
 from ..store import DatabaseFormAnswerStore, record
 from ..transactions import in_transaction, write_alias
-from .errors import (
-    AnswerRefusals,
-    ElicitationClosedError,
-    ElicitationReplacedError,
-    WrongModeError,
-)
+from .errors import ElicitationClosedError, ElicitationReplacedError, WrongModeError
 from .reading import of
 from .rows import TAKEN_BACK, announce, change, win
 
@@ -44,48 +33,6 @@ if TYPE_CHECKING:
 
 State = Elicitation.State
 Via = Elicitation.Via
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class CheckedAnswers:
-    """Answers that were found to fit a schema. Made by ``check_answers`` only.
-
-    ``content`` is what ``answers`` give; ``schema`` is what they were checked against.
-    """
-
-    schema: FormSchema
-    answers: Mapping[str, FormAnswer]
-    content: Mapping[str, Any]
-
-
-@sensitive_variables()
-def check_answers(
-    schema: FormSchema,
-    answers: Mapping[str, FormAnswer],
-    *,
-    unread: Mapping[str, AnswerRefusal] | None = None,
-) -> CheckedAnswers:
-    """Return the answers, once they are found to fit the schema and to be no credentials.
-
-    Args:
-        schema: What was asked.
-        answers: By property name. Only those to what was asked are kept.
-        unread: Why something that was sent could not be read as an answer, by the name sent.
-
-    Raises:
-        AnswerRefusals: An answer does not fit, or has the format of a credential.
-    """
-    content, errors = schema.check_answers(answers)
-    for name, given in answers.items():
-        try:
-            refuse_credentials(schema, {name: given})
-        except AnswerRefusal as refusal:
-            errors.setdefault(name, refusal)
-    errors.update(unread or {})
-    if errors:
-        raise AnswerRefusals(errors)
-    kept = {asked.name: answers[asked.name] for asked in schema.asked}
-    return CheckedAnswers(schema=schema, answers=kept, content=content)
 
 
 @sensitive_variables()

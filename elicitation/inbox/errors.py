@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from ..core import AnswerRefusal, ElicitationError
+from ..core import ElicitationError
 from ..models import Elicitation
 from .rows import REPLACED
 
@@ -28,14 +26,6 @@ class ElicitationReplacedError(ElicitationClosedError):
 
     def __init__(self, elicitation: Elicitation) -> None:
         super().__init__(elicitation, code=REPLACED)
-
-
-class AnswerRefusals(ElicitationError):
-    """Answers that do not fit; ``errors`` has one ``AnswerRefusal`` by property name."""
-
-    def __init__(self, errors: Mapping[str, AnswerRefusal]) -> None:
-        self.errors = dict(errors)
-        super().__init__(f"Some answers do not fit: {len(self.errors)}.", code="answers")
 
 
 class WrongModeError(ElicitationError):

@@ -13,10 +13,11 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext
+from django.views.decorators.debug import sensitive_variables
 
-from .. import inbox
 from ..conf import load_class, settings
-from ..core import AnswerRefusal, FormAnswer, FormElicitation, Property
+from ..core import AnswerRefusal, AnswerRefusals, FormAnswer, FormElicitation, Property
+from ..core.schema import CheckedAnswers, check_answers
 from .fields import FIELDS, AnswerField, Question
 from .refusals import refusal_text
 
@@ -53,7 +54,7 @@ class ElicitationForm(forms.Form):
         self.elicitation = elicitation
         self.asked_fingerprint = elicitation.fingerprint()
         #: The answers, once they were found to fit; ``inbox.answer`` takes them so.
-        self.checked: inbox.CheckedAnswers | None = None
+        self.checked: CheckedAnswers | None = None
         super().__init__(data, auto_id=auto_id)
         self.initial["fingerprint"] = self.asked_fingerprint
         for position, prop in enumerate(elicitation.schema.asked):
@@ -99,11 +100,13 @@ class ElicitationForm(forms.Form):
             for error in question.errors
         ]
 
+    # Error reports have the variables of frames, and those of the core have the answers.
+    @sensitive_variables()
     def clean(self) -> dict[str, Any]:
-        """Let the inbox judge every answer that could be read."""
+        """Let the core judge every answer that could be read."""
         try:
-            self.checked = inbox.check_answers(self.elicitation.schema, self.to_answers())
-        except inbox.AnswerRefusals as refusals:
+            self.checked = check_answers(self.elicitation.schema, self.to_answers())
+        except AnswerRefusals as refusals:
             self.refuse(refusals.errors)
         return self.cleaned_data
 

@@ -269,6 +269,13 @@ def answers(wanted: Iterable[WantedAnswer]) -> models.QuerySet[StoredFormAnswer]
     return StoredFormAnswer.objects.using(write_alias()).filter(pk__in=keys)
 
 
+def answered(
+    wanted: Iterable[WantedAnswer], rows: Mapping[uuid.UUID, StoredFormAnswer]
+) -> set[uuid.UUID]:
+    """Return the keys of those to which one of these rows, by their keys, is the answer."""
+    return {each.key for each in wanted if each.is_answered_by(rows.get(each.key))}
+
+
 def take(wanted: Sequence[WantedAnswer]) -> list[StoredFormAnswer] | None:
     """Take all these answers or none, inside the transaction that the caller has opened.
 
@@ -309,8 +316,6 @@ def record(rows: Sequence[StoredFormAnswer]) -> None:
 
 def drop(keys: Collection[uuid.UUID]) -> list[StoredFormAnswer]:
     """Delete these answers, and return those that were there; inside a transaction."""
-    if not keys:
-        return []
     left = StoredFormAnswer.objects.using(write_alias()).filter(pk__in=keys)
     # Locked in key order, as a taker of the same rows does.
     rows = list(left.select_for_update().order_by("pk"))

@@ -41,7 +41,7 @@ from ..transactions import (
 )
 from .lease import CallInProgressError, Lease
 from .outcome import NotSentError
-from .requests import read_requests, wanted_answers
+from .requests import read_requests, response, wanted_answers
 from .values import Call, Round
 
 logger = logging.getLogger("elicitation")
@@ -153,6 +153,17 @@ class WrongServerError(ElicitationError):
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Taken:
+    """The answers of a round, taken together, with what each of them tells the server."""
+
+    requests: Sequence[inbox.ElicitationRequest]
+    #: In the order of the requests.
+    answers: Sequence[StoredFormAnswer]
+    #: By the server's keys, each the JSON of an ``ElicitResult``.
+    responses: Mapping[str, Mapping[str, Any]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
     """A parked call that this process goes on with."""
@@ -161,9 +172,8 @@ class Resumed:
     round: Round
     lease: Lease
     row: ParkedCall
-    #: What the round puts to people, and their answers, if they were taken with the claim.
-    requests: Sequence[inbox.ElicitationRequest] = ()
-    taken: Sequence[StoredFormAnswer] | None = None
+    #: The answers of its round, if they were taken with the claim.
+    taken: Taken | None = None
     #: Whether all that it puts to people is answered, if nothing was taken yet.
     is_complete: bool = False
     #: Why the round cannot be put to people any more.
@@ -206,18 +216,18 @@ def resume(parked_call_id: uuid.UUID | str, *, server: str, is_modern: bool) -> 
             requests = read(call, round, row.server_policy)
         except ElicitationRefusal as refusal:
             return resumed(refusal=refusal)
-        wanted = wanted_answers(call.answers, requests)
         if len(requests) < len(round.requests):
             # The host's own callables come before the take.
+            wanted = wanted_answers(call.answers, requests)
             usable = store.answers(wanted).filter(expires_at__gt=timezone.now())
             return resumed(is_complete=usable.count() == len(wanted))
-        return resumed(requests=requests, taken=store.take(wanted))
+        return resumed(taken=_take(call, requests))
 
     def resume_unless_asked() -> Resumed:
         resumed = resume()
         taken = resumed.taken
         # Every elicitation of the round is closed if it is one of them that each answer is to.
-        is_closed = taken is not None and all(answer.elicitation_id for answer in taken)
+        is_closed = taken is not None and all(answer.elicitation_id for answer in taken.answers)
         if not is_closed and asked.pending().exists():
             raise _NotNow
         return resumed
@@ -264,9 +274,7 @@ def release(lease: Lease) -> None:
 
 
 @sensitive_variables()
-def take(
-    call: Call, round: Round, lease: Lease
-) -> tuple[list[inbox.ElicitationRequest], list[StoredFormAnswer]] | None:
+def take(call: Call, round: Round, lease: Lease) -> Taken | None:
     """Take the answers of a round, under the lease and the policy of the moment.
 
     Args:
@@ -275,8 +283,7 @@ def take(
         lease: The lease under which they are sent.
 
     Returns:
-        What the round asks, and the answers that were taken; ``None`` where one is missing,
-        in which case all of them stay.
+        The answers; ``None`` where one is missing, in which case all of them stay.
 
     Raises:
         ElicitationRefusal: The policy does not let the server ask any more.
@@ -284,14 +291,24 @@ def take(
         OuterTransactionError: Called inside a transaction.
     """
 
-    def take() -> tuple[list[inbox.ElicitationRequest], list[StoredFormAnswer]] | None:
+    def take() -> Taken | None:
         if not lease.renew():
             raise CallInProgressError
-        requests = read(call, round)
-        taken = store.take(wanted_answers(call.answers, requests))
-        return None if taken is None else (requests, taken)
+        return _take(call, read(call, round))
 
     return in_transaction(take, durable=True)
+
+
+def _take(call: Call, requests: Sequence[inbox.ElicitationRequest]) -> Taken | None:
+    """Take the answers to these requests or none, inside a transaction."""
+    answers = store.take(wanted_answers(call.answers, requests))
+    if answers is None:
+        return None
+    responses = {
+        request.elicitation.key: response(answer, request)
+        for request, answer in zip(requests, answers, strict=True)
+    }
+    return Taken(requests=requests, answers=answers, responses=responses)
 
 
 def read(
@@ -439,9 +456,7 @@ def park(
             there = _locked(row, lease)
         before = _Before.of(call.parked_call_id, is_new=lease is None)
         before.put_back(carried, by_key, round.number)
-        answered = {
-            each.key for each in wanted if each.is_answered_by(before.answers.get(each.key))
-        }
+        answered = store.answered(wanted, before.answers)
         missing = [
             request
             for request, each in zip(requests, wanted, strict=True)
@@ -666,6 +681,8 @@ class _Before:
             reason: Why a pending elicitation is withdrawn.
             dropped_as: What the audit says of an answer that is not needed.
         """
+        if not self.elicitations and not self.answers:
+            return
         is_pending = Elicitation.State.PENDING
         pending = [each for each in self.elicitations if each.state == is_pending]
         closed = [each for each in self.elicitations if each.state != is_pending]
@@ -678,7 +695,8 @@ class _Before:
             if key in keep_answers
             or (later_than is not None and answer.round > later_than and not answer.is_expired())
         }
-        dropped = store.drop([key for key in self.answers if key not in kept])
+        unneeded = [key for key in self.answers if key not in kept]
+        dropped = store.drop(unneeded) if unneeded else []
         became: dict[uuid.UUID, str] = {
             answer.elicitation_id: (Delivery.NEVER_RESUMED if answer.is_expired() else dropped_as)
             for answer in dropped

@@ -246,7 +246,8 @@ async def _go_on(host: Host, parked_call_id: uuid.UUID | str, server: str) -> Ca
         # The thread has claimed the call. Give it back, or nobody could resume it until the
         # lease expires.
         for one in late:
-            back = partial(parking.put_back, one.taken or (), lease=one.lease)
+            answers = one.taken.answers if one.taken else ()
+            back = partial(parking.put_back, answers, lease=one.lease)
             await to_the_end(sync_to_async(back)())
         raise
     call = resumed.call

@@ -41,7 +41,6 @@ from ..calls.outcome import (
 from ..calls.requests import (
     ELICITATION,
     PolicyRefusal,
-    response,
     unanswered_action,
     wanted_answers,
 )
@@ -50,7 +49,7 @@ from ..calls.steps import step, to_the_end
 from ..calls.values import Call, Round
 from ..conf import settings
 from ..core import ElicitationRefusal, SchemaRefusal
-from ..models import Elicitation, StoredFormAnswer, TooLargeError
+from ..models import Elicitation, TooLargeError
 from . import replies
 from .dispatcher import Exchange, noted
 
@@ -121,7 +120,7 @@ class Drive:
         self.is_stored = False
         #: Whether a request went out for the stored round, so that nothing can go on from it.
         self.is_over = False
-        self.requests: Sequence[inbox.ElicitationRequest] = ()
+        self.taken: parking.Taken | None = None
         self.others: Mapping[str, InputResponse] = {}
         self.waiting: Sequence[Elicitation] = ()
         #: The rounds after which the call was made afresh, and the one whose state was refused
@@ -153,7 +152,7 @@ class Drive:
             self.refusal = resumed.refusal
             self.rounds.feed(Event.FORBIDDEN)
         elif resumed.taken is not None:
-            self._taken((resumed.requests, resumed.taken))
+            self._taken(resumed.taken)
             self.rounds.feed(Event.COMPLETE)
             self.rounds.feed(Event.TAKEN)
         elif resumed.is_complete:
@@ -278,28 +277,23 @@ class Drive:
             return Event.FORBIDDEN
         return Event.GONE if taken is None else Event.TAKEN
 
-    def _taken(
-        self, taken: tuple[Sequence[inbox.ElicitationRequest], Sequence[StoredFormAnswer]] | None
-    ) -> None:
+    def _taken(self, taken: parking.Taken | None) -> None:
+        self.taken = taken
         if taken is not None:
-            self.requests = taken[0]
-            self.hand.take(taken[1])
+            self.hand.take(taken.answers)
 
     @sensitive_variables()
     async def _send_answers(self) -> Event:
         """Send the answers that were taken, if the call still belongs to this process."""
         assert self.round is not None
-        # In the order of the requests: they were taken together.
-        keys = self.hand.keys()
-        answers = [self.hand.answer(key) for key in keys]
-        if self.round.plain and any(is_decline(answer) for answer in answers):
+        assert self.taken is not None
+        if self.round.plain and any(is_decline(answer) for answer in self.taken.answers):
             raise URLDeclinedError(self.server, self.tool)
         responses = {**self.others} | {
-            request.elicitation.key: ElicitResult(**response(answer, request))
-            for request, answer in zip(self.requests, answers, strict=True)
+            key: ElicitResult(**response) for key, response in self.taken.responses.items()
         }
         await self._check_lease()
-        self.hand.send(keys, self.requests)
+        self.hand.send(self.hand.keys(), self.taken.requests)
         return await self._retry(responses)
 
     async def _check_lease(self) -> None:

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("elicitation")
 
-Delivery = Elicitation.Delivery
-
 
 @sensitive_variables()
 async def answer_in_call(
@@ -148,6 +146,8 @@ class _Request:
         self.is_asked_again = False
         #: Whether the answer that was waited for was not there.
         self.is_gone = False
+        #: Why the answer is not sent, if the policy of the moment forbids it.
+        self.refusal: ElicitationRefusal | None = None
 
     @sensitive_variables()
     async def answer(self) -> dict[str, Any]:
@@ -248,6 +248,7 @@ class _Request:
         try:
             taken = await step(take, self._taken)
         except ElicitationRefusal as refusal:
+            self.refusal = refusal
             self._log_refusal(refusal)
             return Event.FORBIDDEN
         self.is_gone = taken is None
@@ -276,7 +277,8 @@ class _Request:
                 inbox.withdraw_all([self.elicitation], reason=inbox.CANCELLED)
                 store.drop([wanted.key for wanted in self._wanted(self.request)])
                 ids.add(self.elicitation.pk)
-            parking.note_deliveries({key: Delivery.DROPPED for key in ids if key is not None})
+            dropped = parking.dropped_by(self.refusal)
+            parking.note_deliveries({key: dropped for key in ids if key is not None})
 
         if ids or self.elicitation is not None:
             in_transaction(leave)

@@ -30,6 +30,7 @@ from ..models import (
     ParkedCallQuerySet,
     ServerPolicy,
     StoredFormAnswer,
+    URLPolicyRefusal,
     encode_json,
     row_key,
 )
@@ -41,7 +42,7 @@ from ..transactions import (
 )
 from .lease import CallInProgressError, Lease
 from .outcome import NotSentError
-from .requests import read_requests, response, wanted_answers
+from .requests import PolicyRefusal, read_requests, response, wanted_answers
 from .values import Call, Round
 
 logger = logging.getLogger("elicitation")
@@ -381,6 +382,16 @@ def _record_unless_newer(answers: Sequence[StoredFormAnswer]) -> None:
     # What is there under the same key was recorded after these were taken.
     if answers:
         StoredFormAnswer.objects.using(write_alias()).bulk_create(answers, ignore_conflicts=True)
+
+
+def dropped_by(refusal: ElicitationError | None) -> str:
+    """Return what the audit says of an answer that is not sent: who did not want it.
+
+    Args:
+        refusal: Why the round cannot be put to people any more, if that is why.
+    """
+    is_by_policy = isinstance(refusal, PolicyRefusal | URLPolicyRefusal)
+    return Delivery.SWITCHED_OFF if is_by_policy else Delivery.DROPPED
 
 
 # --- Parking ---------------------------------------------------------------------------------

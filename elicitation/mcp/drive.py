@@ -40,7 +40,6 @@ from ..calls.outcome import (
 )
 from ..calls.requests import (
     ELICITATION,
-    PolicyRefusal,
     unanswered_action,
     wanted_answers,
 )
@@ -255,11 +254,7 @@ class Drive:
             in_hand=self.hand.in_hand(),
             fresh_after=self.fresh_after,
             working_since=self.working_since,
-            dropped=(
-                Elicitation.Delivery.SWITCHED_OFF
-                if isinstance(self.refusal, PolicyRefusal)
-                else Elicitation.Delivery.DROPPED
-            ),
+            dropped=parking.dropped_by(self.refusal),
         )
 
     async def _take(self) -> Event:

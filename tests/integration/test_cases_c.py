@@ -440,7 +440,7 @@ def test_case_C5_a_server_that_was_switched_off_gets_nothing_of_the_answer(
     )
     assert told == DECLINE
     question = Elicitation.objects.get()
-    assert (question.state, question.delivery) == ("answered", "dropped")
+    assert (question.state, question.delivery) == ("answered", "switched_off")
     assert not StoredFormAnswer.objects.exists()
 
 

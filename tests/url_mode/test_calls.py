@@ -529,6 +529,7 @@ def test_a_policy_taken_back_meanwhile_ends_the_consent(host_for: HostFor, user:
     with pytest.raises(URLPolicyRefusal):
         host.resume(pending)
     assert server.answers == [("decline", None)]
+    assert Elicitation.objects.get().delivery == "switched_off"
     nothing_is_left()
 
 

@@ -7,16 +7,14 @@ engine (``rounds``), why, and where that is written or was seen.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ..conf import settings
 from ..core import ElicitationError, ElicitationPending
 from .rounds import Event
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Reply(NamedTuple):
@@ -95,21 +93,43 @@ REPLIES: Final[Mapping[str, Reply]] = MappingProxyType(
 )
 
 
-class RoundLostError(ElicitationError):
-    """Nobody can know whether the server acted on what it was sent.
+#: Why a round is lost where it is not for a reply that proves nothing: the server refused its
+#: state unread again, or was at work for longer than ``ELICITATION_WORKING_TTL``.
+UNREAD_AGAIN, WORKING_TOO_LONG = "invalid_request_state", "working_too_long"
 
-    The answers are gone and nothing is sent again. ``reason`` is a code.
+_CHECK: Final = "Check what the tool has done before calling it again; "
+_NEW_CALL: Final = "a new call starts from the beginning and may ask the person again."
+
+#: What the text of ``RoundLostError`` says for each of these reasons, and for all others.
+_LOST: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        UNREAD_AGAIN: "The server '{server}' refused twice to go on with '{tool}', because it "
+        "could not read its own request state ({reason}): it says that it read none of the "
+        "answers on their way. They are gone, and are not sent a third time. What the tool did "
+        "before that stays done; " + _NEW_CALL,
+        WORKING_TOO_LONG: "The server '{server}' has been at work on '{tool}' for longer than "
+        "ELICITATION_WORKING_TTL ({reason}), and is not asked for the result any more. The tool "
+        "may have run, or may run still. " + _CHECK + _NEW_CALL,
+    }
+)
+_NOBODY_KNOWS: Final = (
+    "Nobody can know whether the server '{server}' acted on what it was sent for '{tool}' "
+    "({reason}): the tool may have run. Nothing is sent again, and the answers on their way are "
+    "gone. " + _CHECK + _NEW_CALL
+)
+
+
+class RoundLostError(ElicitationError):
+    """The call is over without a result, and its tool may have run, or have run in part.
+
+    Mostly nobody can know whether the server acted on what it was sent; nothing is sent again.
+    ``reason`` says what came back, and the text is the one for that reason.
     """
 
     def __init__(self, server: str, tool: str, reason: str) -> None:
         self.reason = reason
-        super().__init__(
-            f"Nobody can know whether the server '{server}' acted on '{tool}' after it was sent "
-            f"the answers ({reason}): it may have run. The answers are gone and were not sent "
-            "again. Check what the tool has done before calling it again; a new call asks the "
-            "person again.",
-            code="round_lost",
-        )
+        text = _LOST.get(reason, _NOBODY_KNOWS)
+        super().__init__(text.format(server=server, tool=tool, reason=reason), code="round_lost")
 
 
 class NotSentError(ElicitationError):

@@ -32,6 +32,7 @@ from ..calls.hand import Hand, is_decline
 from ..calls.lease import CallInProgressError, Lease
 from ..calls.outcome import (
     REPLIES,
+    WORKING_TOO_LONG,
     NotSentError,
     RoundLostError,
     ServerWorkingPending,
@@ -573,7 +574,7 @@ class Drive:
         assert self.working_since is not None
         if timezone.now() - self.working_since > settings.WORKING_TTL:
             await self._recorded(self._close)
-            return RoundLostError(self.server, self.tool, "at work for too long")
+            return RoundLostError(self.server, self.tool, WORKING_TOO_LONG)
         look_at = await step(self._look_again)
         return working(parked_call_id=self.lease.parked_call_id, look_at=look_at)
 

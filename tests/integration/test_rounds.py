@@ -729,8 +729,9 @@ class TestRoundsWithoutPeople:
         again = host.pending(host.resume, working)
         assert again.look_at > working.look_at  # type: ignore[attr-defined]
         ParkedCall.objects.update(working_since=timezone.now() - timedelta(hours=25))
-        with pytest.raises(RoundLostError):
+        with pytest.raises(RoundLostError) as lost:
             host.resume(working)
+        assert lost.value.reason == "working_too_long"
         nothing_is_left()
 
     def test_rounds_past_the_limit_are_declined(self, host_for: HostFor, settings: Any) -> None:

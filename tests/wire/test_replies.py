@@ -242,6 +242,10 @@ def check(row: Row, host: Host, caplog: pytest.LogCaptureFixture, *, plain: bool
     elif expected == AFRESH:
         # Asked again by a fresh call, and answered with what was in hand: refused again.
         assert isinstance(got, RoundLostError), got
+        assert got.reason == "invalid_request_state"
+        assert "may have run" not in str(got)
+        assert "read none of the answers" in str(got)
+        assert server.ran == 0
         assert [bool(call.answers) for call in server.calls] == [False, True, False, True]
         check_over(pending, said="round_lost")
         return
@@ -257,6 +261,7 @@ def check(row: Row, host: Host, caplog: pytest.LogCaptureFixture, *, plain: bool
     elif expected == LOST:
         assert isinstance(got, RoundLostError), got
         assert (got.code, got.reason) == ("round_lost", reason)
+        assert "may have run" in str(got)
         check_over(pending, said="round_lost")
     else:
         # The session is gone, and with it what could have said anything.

@@ -19,7 +19,7 @@ from django.db import connections, router
 from django.urls import NoReverseMatch, reverse
 
 from . import backoff
-from .calls.outbox import LONGEST_PAUSE
+from .calls.parking import LONGEST_PAUSE
 from .conf import NAMES, settings
 from .inbox.access import access
 from .models import Elicitation, ParkedCall, StoredFormAnswer

@@ -30,7 +30,7 @@ elicitation_asked = Signal()
 #: ``answered``, if a person has finished at a URL that they agreed to open.
 elicitation_closed = Signal()
 
-#: A call whose server was at work is to be resumed, to see whether it has finished. Keyword
-#: arguments: ``sender`` (``ParkedCall``), ``parked_call_id``, and as strings ``scope``, ``call``
-#: (the host's own id of the call), ``server`` and ``tool``.
+#: A call for which no elicitation is left is to be resumed: its server was at work, or its last
+#: request was not sent. Keyword arguments: ``sender`` (``ParkedCall``), ``parked_call_id``, and
+#: as strings ``scope``, ``call`` (the host's own id of the call), ``server`` and ``tool``.
 call_due = Signal()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
@@ -20,9 +20,6 @@ from . import parking
 from .lease import Lease
 
 logger = logging.getLogger("elicitation")
-
-#: The longest pause before a signal is sent again.
-LONGEST_PAUSE = timedelta(hours=1)
 
 Delivery = Elicitation.Delivery
 
@@ -63,7 +60,7 @@ def resend_due(*, now: datetime | None = None, limit: int = 100) -> Resent:
                 )
             continue
         times = elicitation.resent + 1
-        resume_at = now + backoff.pause(times, settings.RESUME_AFTER, LONGEST_PAUSE)
+        resume_at = now + backoff.pause(times, settings.RESUME_AFTER, parking.LONGEST_PAUSE)
         if in_transaction(partial(mine.update, resent=times, resume_at=resume_at)) != 1:
             continue
         # The elicitations of one round belong to one call: one signal is enough.
@@ -81,7 +78,7 @@ def _look_after_working(now: datetime, limit: int) -> set[uuid.UUID]:
     for parked in rows.due(now).only("scope", "call", "server", "tool", "look_at")[:limit]:
         # One of several processes sends the signal. If nobody resumes the call, it is due again.
         mine = rows.unleased().filter(pk=parked.pk, look_at=parked.look_at)
-        if in_transaction(partial(mine.update, look_at=now + LONGEST_PAUSE)) != 1:
+        if in_transaction(partial(mine.update, look_at=now + parking.LONGEST_PAUSE)) != 1:
             continue
         sent.add(parked.pk)
         call_due.send_robust(

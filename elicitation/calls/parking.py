@@ -12,15 +12,16 @@ import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 from django.db import IntegrityError
+from django.db.models import F
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 
-from .. import inbox, store
+from .. import backoff, inbox, store
 from ..conf import settings
 from ..core import ElicitationError, ElicitationPending, ElicitationRefusal
 from ..models import (
@@ -49,6 +50,12 @@ logger = logging.getLogger("elicitation")
 
 Delivery = Elicitation.Delivery
 
+#: The longest pause before a host is told again of its call.
+LONGEST_PAUSE = timedelta(hours=1)
+
+#: What changes in a call's row once any process may resume it.
+_GIVEN_BACK: Mapping[str, Any] = {"lease": None, "leased_until": None}
+
 
 class AnotherRespondentError(ElicitationError):
     """The call waits for somebody else: the respondent is fixed when it starts."""
@@ -73,7 +80,7 @@ class TooManyOpenRefusal(ElicitationRefusal):
         )
 
 
-class AskedTooOften(Exception):  # no error: the caller declines
+class AskedTooOften(Exception):  # no error: it is declined
     """The call has asked in as many rounds as ``ELICITATION_MAX_ROUNDS`` lets it."""
 
 
@@ -201,7 +208,7 @@ def resume(parked_call_id: uuid.UUID | str, *, server: str, is_modern: bool) -> 
     lease = Lease(parked_call_id=_as_uuid(parked_call_id))
     asked = Elicitation.objects.using(write_alias()).of_call(lease.parked_call_id)
 
-    def resume() -> Resumed:
+    def resume() -> Resumed | NotSentError:
         if not lease.claim():
             raise _NotNow
         row = rows().select_related("policy").get(pk=lease.parked_call_id)
@@ -209,7 +216,7 @@ def resume(parked_call_id: uuid.UUID | str, *, server: str, is_modern: bool) -> 
             raise WrongServerError
         call, round = Call.of(row), Round.of(row)
         if not (is_modern or round.plain):
-            raise NotSentError(server, row.tool, "wrong_revision", parked_call_id=row.pk)
+            return _wrong_revision(row, lease)
         resumed = partial(Resumed, call=call, round=round, lease=lease, row=row)
         if row.working_since is not None:
             return resumed()
@@ -224,9 +231,9 @@ def resume(parked_call_id: uuid.UUID | str, *, server: str, is_modern: bool) -> 
             return resumed(is_complete=usable.count() == len(wanted))
         return resumed(taken=_take(call, requests))
 
-    def resume_unless_asked() -> Resumed:
+    def resume_unless_asked() -> Resumed | NotSentError:
         resumed = resume()
-        taken = resumed.taken
+        taken = None if isinstance(resumed, NotSentError) else resumed.taken
         # Every elicitation of the round is closed if it is one of them that each answer is to.
         is_closed = taken is not None and all(answer.elicitation_id for answer in taken.answers)
         if not is_closed and asked.pending().exists():
@@ -235,12 +242,52 @@ def resume(parked_call_id: uuid.UUID | str, *, server: str, is_modern: bool) -> 
 
     while True:
         with suppress(_NotNow):
-            return in_transaction(resume_unless_asked, durable=True)
+            found = in_transaction(resume_unless_asked, durable=True)
+            if isinstance(found, NotSentError):
+                raise found
+            return found
         _raise_why_not(lease.parked_call_id)
 
 
 class _NotNow(Exception):  # no error: rolls back, and then it is looked why
     """The call cannot be claimed: another process has it, people are asked, or it is over."""
+
+
+def _wrong_revision(row: ParkedCall, lease: Lease) -> NotSentError:
+    """Give a call back of which nothing was taken, and have its host told again."""
+    reason = "wrong_revision"
+    retry_at = next_try(row.looked)
+    closed = Elicitation.objects.using(write_alias()).of_call(row.pk).undelivered()
+    ids = list(closed.order_by().values_list("pk", flat=True))
+    lease.rows().update(**_GIVEN_BACK, **_unsent(ids, reason, retry_at))
+    _tell_again(ids, retry_at)
+    return NotSentError(row.server, row.tool, reason, parked_call_id=row.pk, retry_at=retry_at)
+
+
+def next_try(looked: int) -> datetime:
+    """Return when a call is tried again that was looked after so often, by pauses that grow."""
+    return timezone.now() + backoff.pause(looked, settings.RESUME_AFTER, LONGEST_PAUSE)
+
+
+def _unsent(ids: Collection[uuid.UUID], reason: str, retry_at: datetime) -> dict[str, Any]:
+    """Return what changes in the row of a call whose request was not sent.
+
+    Args:
+        ids: The closed elicitations that are in the outbox for it. Without one, the host is told
+            by the call's own row.
+        reason: Why it was not sent, as a code.
+        retry_at: When the host is told again.
+    """
+    looked = {} if ids else {"look_at": retry_at, "looked": F("looked") + 1}
+    return {"unsent_reason": reason, **looked}
+
+
+def _tell_again(ids: Collection[uuid.UUID], retry_at: datetime) -> None:
+    """Let the outbox tell hosts of closed elicitations at this moment, or later."""
+    closed = Elicitation.objects.using(write_alias()).filter(pk__in=ids).undelivered()
+    # The pauses of the outbox grow: where it waits for longer already, that stays.
+    closed.exclude(resume_at__gt=retry_at).update(resume_at=retry_at)
+    closed.filter(delivery="").update(delivery=Delivery.NOT_SENT)
 
 
 def _raise_why_not(parked_call_id: uuid.UUID) -> None:
@@ -354,25 +401,21 @@ def put_back(
         retry_at: When the host is told again.
     """
     back = list(answers)
+    ids = [answer.elicitation_id for answer in back if answer.elicitation_id]
 
     def put() -> None:
         if lease is not None:
-            changes: dict[str, Any] = {"lease": None, "leased_until": None}
+            changes: dict[str, Any] = dict(_GIVEN_BACK)
             if fresh_after is not None:
                 changes["fresh_after"] = json.dumps(sorted(fresh_after))
-            if unsent_reason:
-                changes["unsent_reason"] = unsent_reason
+            if retry_at is not None:
+                changes |= _unsent(ids, unsent_reason, retry_at)
             if lease.rows().update(**changes) != 1:
                 note_deliveries(deliveries or {})
                 return
+        if retry_at is not None:
+            _tell_again(ids, retry_at)
         _record_unless_newer(back)
-        ids = [answer.elicitation_id for answer in back if answer.elicitation_id]
-        if retry_at is not None and ids:
-            told_again = Elicitation.objects.using(write_alias()).filter(pk__in=ids)
-            told_again.undelivered().update(resume_at=retry_at)
-            if unsent_reason:
-                unsent = told_again.undelivered().filter(delivery="")
-                unsent.update(delivery=Delivery.NOT_SENT)
         note_deliveries({key: how for key, how in (deliveries or {}).items() if key not in ids})
 
     in_transaction(put)
@@ -426,6 +469,8 @@ class Parked:
     waiting: Sequence[Elicitation]
     #: The lease under which the caller goes on; ``None`` where people have to answer first.
     lease: Lease | None
+    #: Whether nobody is asked, and the round is declined: the call has asked too often.
+    is_declined: bool = False
 
 
 @sensitive_variables()
@@ -446,7 +491,6 @@ def park(
 
     Raises:
         ElicitationRefusal: It cannot be put to a person.
-        AskedTooOften: A person would have to be asked once more than ``ELICITATION_MAX_ROUNDS``.
         AlreadyParked: The same call was made twice, and the other one is parked, or was until
             just now: its round stays.
         AnotherRespondentError: Somebody else was asked meanwhile, by the same call.
@@ -473,9 +517,17 @@ def park(
             for request, each in zip(requests, wanted, strict=True)
             if each.key not in answered
         ]
-        waiting, asks = _ask(call, round, missing, before)
-        if asks and there is not row and there.asked >= settings.MAX_ROUNDS:
-            raise AskedTooOften
+        may_ask = there is row or there.asked < settings.MAX_ROUNDS
+        try:
+            waiting, asks = _ask(call, round, missing, before, may_ask=may_ask)
+        except AskedTooOften:
+            # Stored all the same, so that the decline can be sent later if it is not now.
+            waiting, asks, answered = [], False, set()
+            row.look_at = timezone.now() + settings.RESUME_AFTER
+            row.looked = there.looked if there.round == row.round else 0
+            is_declined = True
+        else:
+            is_declined = False
         before.clear(
             keep_answers=answered,
             keep_elicitations={elicitation.pk for elicitation in waiting},
@@ -484,7 +536,7 @@ def park(
         )
         held = None if waiting else lease or Lease(parked_call_id=call.parked_call_id)
         _update(row, there, held, asks)
-        return Parked(waiting=waiting, lease=held)
+        return Parked(waiting=waiting, lease=held, is_declined=is_declined)
 
     try:
         return in_transaction(park)
@@ -534,7 +586,7 @@ def _locked(row: ParkedCall, lease: Lease) -> ParkedCall:
     Raises:
         CallInProgressError: The lease is another process's by now, or the call is over.
     """
-    light = rows().only("asked", "lease").select_for_update()
+    light = rows().only("asked", "lease", "round", "looked").select_for_update()
     there = light.filter(pk=row.pk).first()
     if there is None or there.lease != lease.token:
         raise CallInProgressError
@@ -557,7 +609,7 @@ def _update(row: ParkedCall, there: ParkedCall, held: Lease | None, asks: bool) 
         held.hold(rows().filter(pk=row.pk), **changes)
     elif changes:
         # People have to answer now. Any process may resume the call afterwards.
-        rows().filter(pk=row.pk).update(lease=None, leased_until=None, **changes)
+        rows().filter(pk=row.pk).update(**_GIVEN_BACK, **changes)
 
 
 #: What a later round changes in the row of its call.
@@ -577,14 +629,25 @@ _CHANGES = (
 
 
 def _ask(
-    call: Call, round: Round, missing: Sequence[inbox.ElicitationRequest], before: _Before
+    call: Call,
+    round: Round,
+    missing: Sequence[inbox.ElicitationRequest],
+    before: _Before,
+    *,
+    may_ask: bool,
 ) -> tuple[list[Elicitation], bool]:
-    """Ask what is missing, unless it waits already; return what waits, and whether it asked."""
+    """Ask what is missing, unless it waits already; return what waits, and whether it asked.
+
+    Raises:
+        AskedTooOften: A person would have to be asked, and the call may ask no more.
+    """
     open_ones = {
         (each.fingerprint, each.number): each for each in before.elicitations if each.is_open()
     }
     new = [each for each in missing if (each.fingerprint, each.number) not in open_ones]
     if new:
+        if not may_ask:
+            raise AskedTooOften
         refuse_too_many(call, len(new))
     asked = {
         (request.fingerprint, request.number): elicitation
@@ -737,8 +800,8 @@ class _Before:
 
 def leave_working(lease: Lease, *, looked: int, look_at: datetime) -> None:
     """Give back a call whose server is at work; it is looked after again at ``look_at``."""
-    changes = {"lease": None, "leased_until": None, "looked": looked, "look_at": look_at}
-    in_transaction(lambda: lease.rows().update(**changes))
+    changes = {"looked": looked, "look_at": look_at}
+    in_transaction(lambda: lease.rows().update(**_GIVEN_BACK, **changes))
 
 
 @sensitive_variables()

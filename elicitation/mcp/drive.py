@@ -123,6 +123,8 @@ class Drive:
         self.taken: parking.Taken | None = None
         self.others: Mapping[str, InputResponse] = {}
         self.waiting: Sequence[Elicitation] = ()
+        #: Whether the stored round is put to nobody, because the call has asked too often.
+        self.is_declined = False
         #: The rounds after which the call was made afresh, and the one whose state was refused
         #: unread just now.
         self.fresh_after: set[int] = set()
@@ -228,11 +230,11 @@ class Drive:
     async def _park(self, call: Call) -> Event:
         try:
             await self._store(call)
-        except parking.AskedTooOften:
-            return Event.NOBODY
         except (ElicitationRefusal, TooLargeError) as refusal:
             self.refusal = refusal
             return Event.FORBIDDEN
+        if self.is_declined:
+            return Event.NOBODY
         return Event.WAITS if self.waiting else Event.COMPLETE
 
     async def _store(self, call: Call) -> None:
@@ -247,6 +249,7 @@ class Drive:
     def _stored(self, parked: parking.Parked) -> None:
         self.is_stored, self.is_over = True, False
         self.lease, self.waiting = parked.lease, parked.waiting
+        self.is_declined = parked.is_declined
         self.hand.clear()
 
     def _carried(self) -> parking.Carried:
@@ -388,6 +391,9 @@ class Drive:
             self.is_over = False
         else:
             self.working_since = None
+        if event is Event.NOT_SENT and self.call is not None and not self.is_stored:
+            # Else what the server has begun would be lost with its state.
+            await self._store(self.call)
         return event
 
     # --- URLs that a server asks for again ---------------------------------------------------
@@ -590,10 +596,10 @@ class Drive:
         """Put back what the server has not read, and return what the host gets."""
         retry_at = None
         if self.lease is not None:
-            pause = settings.RESUME_AFTER
+            retry_at = parking.next_try(0 if self.resumed is None else self.resumed.row.looked)
             if self.retry_after is not None:
-                pause = max(pause, timedelta(seconds=min(self.retry_after, LONGEST_RETRY_AFTER)))
-            retry_at = timezone.now() + pause
+                seconds = min(self.retry_after, LONGEST_RETRY_AFTER)
+                retry_at = max(retry_at, timezone.now() + timedelta(seconds=seconds))
         await self._recorded(self._put_back, retry_at)
         assert self.error is not None
         proof = REPLIES.get(self.reason)

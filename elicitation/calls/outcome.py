@@ -27,6 +27,9 @@ class Reply(NamedTuple):
     source: str
 
 
+#: The one code here with which nobody can know whether the server read what was sent.
+CONSENT: Final = "consent_broken_off"
+
 _STREAMABLE = "MCP 2026-07-28, basic/transports/streamable-http"
 _PYTHON = "seen: Python SDK 2.3"
 _HTTP = "RFC 9110"
@@ -88,6 +91,12 @@ REPLIES: Final[Mapping[str, Reply]] = MappingProxyType(
                 503: f"{_HTTP} 15.6.4",
             }.items()
         },
+        CONSENT: Reply(
+            Event.NOT_SENT,
+            "the connection broke with nothing on its way but consents to open URLs, which can be "
+            "sent again",
+            "docs/url-mode.md",
+        ),
         "unknown": Reply(Event.UNKNOWN, "the server may have acted on the request", _PYTHON),
     }
 )
@@ -135,9 +144,11 @@ class RoundLostError(ElicitationError):
 class NotSentError(ElicitationError):
     """The request did not reach the server, or it was refused before anything read it.
 
-    The tool has not run. The call stays parked and its answers stay usable until their time is
-    up; ``elicitation_closed`` is sent again when it can be tried again. ``reason`` is a code of
-    ``REPLIES``, ``retry_at`` an aware datetime.
+    The tool did nothing because of it, with one exception: the connection broke while consents to
+    open URLs were on their way, and ``may_have_run`` is true. The call stays parked and its
+    answers stay usable until their time is up; ``elicitation_closed`` or ``call_due`` is sent
+    when it can be tried again. ``reason`` is a code of ``REPLIES``, ``retry_at`` an aware
+    datetime.
     """
 
     def __init__(
@@ -150,14 +161,19 @@ class NotSentError(ElicitationError):
         retry_at: datetime | None = None,
     ) -> None:
         self.reason = reason
+        self.may_have_run = reason == CONSENT
         self.parked_call_id = parked_call_id
         self.retry_at = retry_at
-        when = "" if retry_at is None else f" Try again after {retry_at:%Y-%m-%d %H:%M:%S %Z}."
-        super().__init__(
-            f"The call of '{tool}' did not reach the server '{server}' ({reason}). The tool has "
-            f"not run, and what people answered is kept.{when}",
-            code="not_sent",
+        what = (
+            f"The connection to the server '{server}' broke while it was sent a consent for "
+            f"'{tool}' ({reason}). The tool may have run. The consent is kept, and is sent again."
+            if self.may_have_run
+            else f"The call of '{tool}' did not reach the server '{server}', or was refused "
+            f"before anything read it ({reason}). Nothing was done because of it, and what "
+            "people answered is kept."
         )
+        when = "" if retry_at is None else f" Try again after {retry_at:%Y-%m-%d %H:%M:%S %Z}."
+        super().__init__(what + when, code="not_sent")
 
 
 class ServerWorkingPending(ElicitationPending):

@@ -123,7 +123,7 @@ async def call_tool(
             ``decline``; where it ran the tool all the same, ``result`` has what that returned.
         ServerWorkingPending: The server is at work; a kind of ``ElicitationPending``.
         NotSentError: The answers did not reach the server. They are kept, and the tool has not
-            run.
+            run, unless ``may_have_run`` is true.
         RoundLostError: Nobody can know whether the server acted on the answers.
         OuterTransactionError: Called inside a transaction.
         CallInProgressError: Another process is resuming this call.

@@ -31,6 +31,7 @@ from ..calls import parking
 from ..calls.hand import Hand, is_decline
 from ..calls.lease import CallInProgressError, Lease
 from ..calls.outcome import (
+    CONSENT,
     REPLIES,
     WORKING_TOO_LONG,
     NotSentError,
@@ -318,7 +319,8 @@ class Drive:
             and not replies.is_refusal(self.error)
         ):
             # Only consents were sent, and those can be sent again.
-            return Event.NOT_SENT
+            self.reason = CONSENT
+            return REPLIES[CONSENT].event
         return event
 
     async def _send_state(

@@ -6,11 +6,11 @@ import pickle
 
 import pytest
 
-from elicitation.calls.outcome import REPLIES, RoundLostError
+from elicitation.calls.outcome import CONSENT, REPLIES, NotSentError, RoundLostError
 from elicitation.calls.rounds import Event
 
 PERHAPS, AGAIN, UNREAD = "may have run", "Check what", "read none of the answers"
-GONE = "are gone"
+GONE, KEPT = "are gone", "is kept"
 
 #: Each reason for which a round is lost: what its text says, and what it must not say.
 LOST = {
@@ -38,3 +38,16 @@ def test_what_is_said_of_a_lost_round_is_true_for_its_reason(reason: str) -> Non
 def test_every_code_by_which_a_state_is_refused_unread_has_its_own_text() -> None:
     codes = {code for code, reply in REPLIES.items() if reply.event is Event.UNREAD}
     assert {code for code, (says, _) in LOST.items() if UNREAD in says} == codes
+
+
+NOT_SENT = sorted(code for code, reply in REPLIES.items() if reply.event is Event.NOT_SENT)
+
+
+@pytest.mark.parametrize("reason", NOT_SENT)
+def test_what_is_said_of_a_request_that_was_not_sent_is_true_for_its_reason(reason: str) -> None:
+    error = NotSentError("shop", "buy", reason)
+    text = str(error)
+    assert (error.code, error.reason) == ("not_sent", reason)
+    assert KEPT in text
+    assert error.may_have_run == (PERHAPS in text) == (reason == CONSENT)
+    assert ("Nothing was done because of it" in text) == (reason != CONSENT)

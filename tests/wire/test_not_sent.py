@@ -12,6 +12,7 @@ import pytest
 from django.utils import timezone
 from mcp.types import CallToolResult
 
+from elicitation import inbox
 from elicitation.calls import outbox
 from elicitation.calls.outcome import NotSentError
 from elicitation.core import ElicitationPending
@@ -19,10 +20,11 @@ from elicitation.mcp import drive
 from elicitation.models import Elicitation, ParkedCall
 from elicitation.signals import call_due, elicitation_closed
 from tests.wire.conftest import ANSWER, Host, check_kept, check_over, delivery, stored
-from tests.wire.server import SEATS, Reply, Request, asks, http, message, result
+from tests.wire.server import SEATS, Reply, Request, asks, http, message, raw, result
 
 ACCEPT, DECLINE = ("accept", {"plan": ANSWER}), ("decline", None)
 WORKS = message(result={"resultType": "input_required", "requestState": "at work"})
+LINK = {"mode": "url", "message": "Sign in.", "url": "https://login.example/"}
 
 
 @contextmanager
@@ -213,3 +215,31 @@ def test_a_call_that_waits_for_people_says_so_in_any_session(host: Host) -> None
     assert isinstance(host.resume(pending), ElicitationPending)
     parked = ParkedCall.objects.get()
     assert (parked.unsent_reason, parked.lease, parked.look_at) == ("", None, None)
+
+
+# --- Consents --------------------------------------------------------------------------------
+
+
+def asks_to_open(request: Request) -> object:
+    asked = {"k": {"method": "elicitation/create", "params": LINK}}
+    body = {"resultType": "input_required", "inputRequests": asked, "requestState": "state"}
+    return message(result=body)(request)
+
+
+def test_a_consent_whose_connection_breaks_is_kept_and_the_host_told_why(host: Host) -> None:
+    """Nobody can know whether it arrived: unlike an answer it can be sent again."""
+    host.server.first = asks_to_open
+    pending = host.asked()
+    inbox.consent(pending.elicitation_ids[0], by=host.user)
+    (consent,) = stored()
+    host.server.retry = raw()
+    error = not_sent(host.resume(pending), "consent_broken_off")
+    assert error.may_have_run
+    assert "may have run" in str(error)
+    assert error.parked_call_id == pending.parked_call_id
+    check_kept(pending, reason="consent_broken_off", until=consent.expires_at)
+    check_told_at(error.retry_at, pending)
+    host.server.retry = result()
+    assert isinstance(host.resume(pending), CallToolResult)
+    assert host.server.sent == [("accept", None)] * 2
+    check_over(pending, said="delivered")

@@ -14,7 +14,13 @@ import pytest
 from django.utils import timezone
 from mcp.types import CallToolResult
 
-from elicitation.calls.outcome import REPLIES, NotSentError, RoundLostError, ServerWorkingPending
+from elicitation.calls.outcome import (
+    CONSENT,
+    REPLIES,
+    NotSentError,
+    RoundLostError,
+    ServerWorkingPending,
+)
 from elicitation.core import ElicitationPending
 from elicitation.models import Elicitation, ParkedCall
 from tests.wire.conftest import (
@@ -253,6 +259,7 @@ def check(row: Row, host: Host, caplog: pytest.LogCaptureFixture, *, plain: bool
         assert isinstance(got, NotSentError), got
         assert (got.code, got.reason) == ("not_sent", reason)
         assert reason in REPLIES
+        assert "Nothing was done because of it" in str(got)
         assert got.parked_call_id == pending.parked_call_id
         assert got.retry_at is not None
         check_kept(pending, reason=reason, until=until)
@@ -360,7 +367,7 @@ def test_headers_that_do_not_come_in_time(way: str, host: Host, plain_host: Host
 
 
 def test_every_reason_of_not_sent_is_in_a_row() -> None:
-    seen = {row.reason for row in ROWS} | {"connect", "wrong_revision"}
+    seen = {row.reason for row in ROWS} | {"connect", "wrong_revision", CONSENT}
     assert {code for code, reply in REPLIES.items() if reply.event.name == "NOT_SENT"} <= seen
 
 

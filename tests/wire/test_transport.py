@@ -282,8 +282,12 @@ def test_a_legacy_retry_that_breaks_off_can_be_told_twice(
     linked: tuple[Host, ElicitationPending],
 ) -> None:
     host, pending = linked
+    (consent,) = stored()
     host.server.first = raw()
-    assert isinstance(host.resume(pending), mcp.MCPError)
+    got = host.resume(pending)
+    assert isinstance(got, NotSentError)
+    assert got.reason == "consent_broken_off"
+    check_kept(pending, reason="consent_broken_off", until=consent.expires_at)
     host.server.first = result()
     assert isinstance(host.resume(pending), CallToolResult)
 

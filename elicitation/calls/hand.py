@@ -93,6 +93,11 @@ class Hand:
         """Note that the server asks again for URLs whose consent it has received."""
         self._ledger.move(keys, Answer.TAKEN)
 
+    def is_answered(self) -> bool:
+        """Whether an answer was sent that must not be sent again."""
+        settled = self._ledger.among(Answer.DELIVERED, Answer.LOST)
+        return any(key not in self._consents for key in settled)
+
     def break_off(self) -> bool:
         """Note that a request broke off.
 
@@ -103,8 +108,7 @@ class Hand:
         self._ledger.move(
             sent, Answer.TAKEN if self.are_consents_alone_on_their_way() else Answer.LOST
         )
-        settled = self._ledger.among(Answer.DELIVERED, Answer.LOST)
-        if any(key not in self._consents for key in settled):
+        if self.is_answered():
             return True
         # Only consents were sent, and those can be sent again.
         self._ledger.move(self._ledger.among(Answer.DELIVERED), Answer.TAKEN)

@@ -103,8 +103,10 @@ REPLIES: Final[Mapping[str, Reply]] = MappingProxyType(
 
 
 #: Why a round is lost where it is not for a reply that proves nothing: the server refused its
-#: state unread again, or was at work for longer than ``ELICITATION_WORKING_TTL``.
+#: state unread again, was at work for longer than ``ELICITATION_WORKING_TTL``, or went on to what
+#: the database could not store.
 UNREAD_AGAIN, WORKING_TOO_LONG = "invalid_request_state", "working_too_long"
+NOT_STORED: Final = "not_stored"
 
 _CHECK: Final = "Check what the tool has done before calling it again; "
 _NEW_CALL: Final = "a new call starts from the beginning and may ask the person again."
@@ -119,6 +121,9 @@ _LOST: Final[Mapping[str, str]] = MappingProxyType(
         WORKING_TOO_LONG: "The server '{server}' has been at work on '{tool}' for longer than "
         "ELICITATION_WORKING_TTL ({reason}), and is not asked for the result any more. The tool "
         "may have run, or may run still. " + _CHECK + _NEW_CALL,
+        NOT_STORED: "The server '{server}' went on with '{tool}' and then asked what could not be "
+        "stored, because the database failed ({reason}): the call cannot go on. The tool has run "
+        "as far as that. " + _CHECK + _NEW_CALL,
     }
 )
 _NOBODY_KNOWS: Final = (

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -32,6 +33,7 @@ from ..calls.hand import Hand, is_decline
 from ..calls.lease import CallInProgressError, Lease
 from ..calls.outcome import (
     CONSENT,
+    NOT_STORED,
     REPLIES,
     WORKING_TOO_LONG,
     NotSentError,
@@ -71,7 +73,8 @@ FIRST_WAIT, LONGEST_WAIT, MAX_WAITS = 0.5, 4.0, 5
 #: First and longest pause before a server that is at work is looked after again.
 FIRST_LOOK, LONGEST_LOOK = timedelta(seconds=30), timedelta(hours=1)
 
-#: Pauses in seconds before it is tried again to write down how a call ended: a database restarts.
+#: Pauses in seconds before it is tried again to store a round, or how a call ended: a database
+#: restarts.
 RECORD_PAUSES = 0.2, 1.0, 5.0
 
 #: The longest ``Retry-After`` that is kept, in seconds.
@@ -239,13 +242,39 @@ class Drive:
         return Event.WAITS if self.waiting else Event.COMPLETE
 
     async def _store(self, call: Call) -> None:
-        """Write the round into the call's row, with all that became of the answers so far."""
+        """Write the round into the call's row, with all that became of the answers so far.
+
+        Raises:
+            RoundLostError: The database failed for good, and the server has read what the call
+                could go on from.
+        """
         assert self.round is not None
         carried = self._carried()
-        await step(
-            partial(parking.park, call, self.round, lease=self.lease, carried=carried),
-            self._stored,
-        )
+        park = partial(parking.park, call, self.round, lease=self.lease, carried=carried)
+        tries = itertools.count(1)
+
+        async def store() -> None:
+            is_first = next(tries) == 1
+            try:
+                await step(park, self._stored)
+            except CallInProgressError:
+                if is_first:
+                    raise
+                # It was committed the time before, and the connection broke after that.
+                waiting = await step(partial(parking.waiting_for, call.parked_call_id))
+                if not waiting:
+                    raise
+                self._stored(parking.Parked(waiting=waiting, lease=None))
+
+        try:
+            await self._again(store, "A round could not be stored yet", asyncio.sleep)
+        except (DatabaseError, InterfaceError) as error:
+            if not (self.is_over or self.hand.is_answered()):
+                raise
+            fields = self._log_fields() | {"error": type(error).__name__}
+            logger.error("A round could not be stored, and its call is over", extra=fields)
+            # Without the error: its text may have what was to be stored.
+            raise RoundLostError(self.server, self.tool, NOT_STORED) from None
 
     def _stored(self, parked: parking.Parked) -> None:
         self.is_stored, self.is_over = True, False
@@ -667,19 +696,39 @@ class Drive:
 
     async def _recorded(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         """Write down how a call ended; if that fails for good, log it and go on."""
-        for pause in (*RECORD_PAUSES, None):
+        try:
+            await self._again(
+                partial(work, *args),
+                "How a call ended could not be recorded yet",
+                lambda seconds: to_the_end(asyncio.sleep(seconds)),
+            )
+        except Exception as error:
+            fields = self._log_fields() | {"error": type(error).__name__}
+            logger.error("How a call ended could not be recorded", extra=fields)
+
+    async def _again(
+        self,
+        work: Callable[[], Awaitable[None]],
+        text: str,
+        pause: Callable[[float], Awaitable[None]],
+    ) -> None:
+        """Do work in the database, again after pauses: it may be restarting.
+
+        Args:
+            work: Does the work.
+            text: What is logged each time that it fails, but not the last time.
+            pause: Waits for so many seconds.
+        """
+        for seconds in RECORD_PAUSES:
             try:
-                return await work(*args)
-            except Exception as error:
+                return await work()
+            except (DatabaseError, InterfaceError) as error:
                 fields = self._log_fields() | {"error": type(error).__name__}
-                if pause is None or not isinstance(error, DatabaseError | InterfaceError):
-                    logger.error("How a call ended could not be recorded", extra=fields)
-                    return None
-                logger.warning("How a call ended could not be recorded yet", extra=fields)
-            await to_the_end(asyncio.sleep(pause))
+                logger.warning(text, extra=fields)
+            await pause(seconds)
             # A connection that broke stays broken until it is closed.
             await to_the_end(sync_to_async(close_old_connections)())
-        return None
+        return await work()
 
     def _log_fields(self) -> dict[str, object]:
         fields: dict[str, object] = {"server": self.server, "tool": self.tool}

@@ -21,6 +21,8 @@ LOST = {
     "invalid_request_state": ((UNREAD, GONE), (PERHAPS,)),
     # The answers were delivered: nothing is gone.
     "working_too_long": ((PERHAPS, AGAIN, "ELICITATION_WORKING_TTL"), (UNREAD, GONE)),
+    # The server has replied: what it did is known to it, and that it asked on to the app.
+    "not_stored": (("has run as far as", AGAIN, "database"), (PERHAPS, UNREAD, GONE)),
 }
 
 

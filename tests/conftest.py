@@ -84,6 +84,13 @@ def own_language() -> Iterator[None]:
         translation.deactivate()
 
 
+@pytest.fixture(autouse=True)
+def own_refusals() -> None:
+    """Let each test find the log lines that another one would have left out."""
+    if (refusals := sys.modules.get("elicitation.calls.refusals")) is not None:
+        refusals.forget()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     """Run the browser tests last.

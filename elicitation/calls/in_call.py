@@ -37,6 +37,7 @@ from ..signals import elicitation_closed
 from ..transactions import in_transaction, write_alias
 from . import parking, requests
 from .hand import Hand
+from .refusals import log_refusal
 from .rounds import Event, Rounds, State
 from .steps import step, to_the_end
 from .values import Call, Round
@@ -185,14 +186,10 @@ class _Request:
         try:
             event: Event = (await step(ask, self._asked)).event
         except parking.AskedTooOften:
-            logger.warning(
-                "The server '%s' has asked too often in the middle of a call; declining",
-                self.call.server,
-                extra=self._log_fields(),
-            )
+            self._log_refusal("too_many_rounds", parking.ASKS_TOO_OFTEN)
             return Event.NOBODY
         except ElicitationRefusal as refusal:
-            self._log_refusal(refusal)
+            self._log_refusal(refusal.code, refusal.reason)
             return Event.FORBIDDEN
         return event
 
@@ -249,7 +246,7 @@ class _Request:
             taken = await step(take, self._taken)
         except ElicitationRefusal as refusal:
             self.refusal = refusal
-            self._log_refusal(refusal)
+            self._log_refusal(refusal.code, refusal.reason)
             return Event.FORBIDDEN
         self.is_gone = taken is None
         return Event.GONE if taken is None else Event.TAKEN
@@ -344,17 +341,10 @@ class _Request:
                 extra=self._log_fields() | {"error": type(error).__name__},
             )
 
-    def _log_refusal(self, refusal: ElicitationRefusal) -> None:
-        """Say why nobody is asked: in words of this package, never in the server's."""
-        logger.warning(
-            "The server '%s' asked in the middle of a call what is put to nobody: %s (%s)",
-            self.call.server,
-            refusal.reason,
-            refusal.code,
-            extra=self._log_fields() | {"code": refusal.code, "reason": refusal.reason},
-        )
+    def _log_refusal(self, code: str, reason: str) -> None:
+        log_refusal(code=code, reason=reason, **self._log_fields())
 
-    def _log_fields(self) -> dict[str, object]:
+    def _log_fields(self) -> dict[str, str]:
         return {
             "server": self.call.server,
             "tool": self.call.tool,

@@ -84,6 +84,10 @@ class AskedTooOften(Exception):  # no error: it is declined
     """The call has asked in as many rounds as ``ELICITATION_MAX_ROUNDS`` lets it."""
 
 
+#: The same, for the log.
+ASKS_TOO_OFTEN = "the call asks too often; see ELICITATION_MAX_ROUNDS"
+
+
 class AlreadyParked(Exception):  # no error: the caller goes on with that one
     """The same call was made twice, and the other one is parked."""
 

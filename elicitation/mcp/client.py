@@ -34,7 +34,7 @@ from mcp.types import (
 )
 
 from .. import inbox
-from ..calls import parking, requests
+from ..calls import parking, refusals, requests
 from ..calls.lease import CallInProgressError
 from ..calls.outcome import (
     NotSentError,
@@ -215,7 +215,7 @@ def client_options(
         if message_handler is not None:
             await message_handler(message)
 
-    answer: ElicitationFnT = callback or _decline_in_call
+    answer: ElicitationFnT = callback or partial(_decline_in_call, server)
     if not policy.allows_forms:
         answer = URLModeOnly(answer)
     return {"elicitation_callback": answer, "message_handler": hear}
@@ -225,12 +225,14 @@ aclient_options = sync_to_async(client_options)
 
 
 async def _decline_in_call(
-    context: ClientRequestContext, params: ElicitRequestParams
+    server: str, context: ClientRequestContext, params: ElicitRequestParams
 ) -> ElicitResult | ErrorData:
     """Answer a server that asks in the middle of a call, where nobody was named to be asked."""
-    logger.warning(
-        "A server asked in the middle of a call, which call_tool() cannot park; declined. Pass "
-        "callback=elicitation_callback(...) to client_options() to have the person asked."
+    refusals.log_refusal(
+        server,
+        "no_callback",
+        "it asks in the middle of a call, which cannot be parked. Pass "
+        "callback=elicitation_callback(...) to client_options() to have the person asked",
     )
     action: Any = requests.unanswered_action()
     return ElicitResult(action=action)

@@ -42,6 +42,7 @@ from ..calls.outcome import (
     TooManyRoundsError,
     URLDeclinedError,
 )
+from ..calls.refusals import log_refusal
 from ..calls.requests import (
     ELICITATION,
     unanswered_action,
@@ -374,10 +375,10 @@ class Drive:
         if self.round.plain:
             raise URLDeclinedError(self.server, self.tool)
         self.declined += 1
-        logger.warning(
-            "Nobody is asked: the call is unattended, or has asked too often; declining",
-            extra=self._log_fields() | {"round": self.round.number},
-        )
+        if self.call is None:
+            self._log_refusal("unattended", "nobody was named who could be asked")
+        else:
+            self._log_refusal("too_many_rounds", parking.ASKS_TOO_OFTEN)
         others = await self.host.fulfil(self.round)
         self.is_over = True
         event = await self._retry(_declines(self.round) | others)
@@ -387,6 +388,10 @@ class Drive:
     async def _refuse(self) -> Event:
         """Tell the server ``decline`` to a round that cannot be put to a person."""
         assert self.round is not None
+        assert self.refusal is not None
+        self._log_refusal(
+            self.refusal.code, getattr(self.refusal, "reason", "it is too large to be stored")
+        )
         self.is_over = True
         if self.round.plain:
             return Event.RESULT
@@ -730,8 +735,11 @@ class Drive:
             await to_the_end(sync_to_async(close_old_connections)())
         return await work()
 
-    def _log_fields(self) -> dict[str, object]:
-        fields: dict[str, object] = {"server": self.server, "tool": self.tool}
+    def _log_refusal(self, code: str, reason: str) -> None:
+        log_refusal(code=code, reason=reason, **self._log_fields())
+
+    def _log_fields(self) -> dict[str, str]:
+        fields = {"server": self.server, "tool": self.tool}
         if self.call is not None:
             fields["parked_call_id"] = str(self.call.parked_call_id)
         return fields

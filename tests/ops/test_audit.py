@@ -100,6 +100,20 @@ def test_pages_are_read_in_order_and_none_twice(user: User) -> None:
         assert moments == sorted(moments)
 
 
+def test_each_record_is_a_line_and_the_oldest_comes_first(user: User) -> None:
+    questions = [park(user, call=f"call-{n}")[0] for n in range(3)]
+    for hours, question in enumerate(questions):
+        age(question, asked_at=3600 * hours)
+    written = export(format="jsonl").splitlines()
+    assert [json.loads(line)["id"] for line in written] == [
+        str(question.pk) for question in reversed(questions)
+    ]
+    assert [line.partition(",")[0] for line in export(format="csv").splitlines()] == [
+        "id",
+        *(json.loads(line)["id"] for line in written),
+    ]
+
+
 def test_since_and_until(user: User, settings: SettingsWrapper) -> None:
     old, new = (park(user, call=f"call-{n}")[0] for n in range(2))
     age(old, asked_at=2 * 86_400)

@@ -355,6 +355,23 @@ def test_case_A9_a_server_at_work_is_looked_after(host: Host) -> None:
     assert not is_parked(pending)
 
 
+def test_case_A9_the_pauses_grow_from_half_a_minute_to_an_hour(host: Host) -> None:
+    pending = host.answered()
+    host.server.retry = WORKS
+    pauses = []
+    for _ in range(9):
+        before = timezone.now()
+        got = host.resume(pending)
+        assert isinstance(got, ServerWorkingPending), got
+        assert got.look_at is not None
+        # `call_due` comes then, and not before.
+        assert outbox.resend_due(now=got.look_at - timedelta(seconds=1)).sent == 0
+        assert outbox.resend_due(now=got.look_at + timedelta(seconds=1)).sent == 1
+        # A look has a small part of a second of its own.
+        pauses.append(int((got.look_at - before).total_seconds() / 30))
+    assert pauses == [1, 2, 4, 8, 16, 32, 64, 120, 120]
+
+
 # --- A11: the closing write ------------------------------------------------------------------
 
 

@@ -452,12 +452,17 @@ class Carried:
     deliveries: Mapping[uuid.UUID, str] = field(default_factory=dict)
     #: Answers that the server has not read, or consents that it asks for again.
     in_hand: Sequence[StoredFormAnswer] = ()
-    #: What the audit says of answers that are not sent any more.
-    dropped: str = Delivery.DROPPED
+    #: Why the round cannot be put to people any more.
+    refusal: ElicitationError | None = None
     #: The rounds after which the call was made afresh.
     fresh_after: Collection[int] = ()
     #: Since when the server is at work and asks nothing; ``None`` where it asks.
     working_since: datetime | None = None
+
+    @property
+    def dropped(self) -> str:
+        """What the audit says of answers that are not sent any more."""
+        return dropped_by(self.refusal)
 
     def drop(self, answers: Iterable[StoredFormAnswer]) -> dict[uuid.UUID, str]:
         """Return what the audit says of answers in hand that are not sent any more."""

@@ -289,7 +289,7 @@ class Drive:
             in_hand=self.hand.in_hand(),
             fresh_after=self.fresh_after,
             working_since=self.working_since,
-            dropped=parking.dropped_by(self.refusal),
+            refusal=self.refusal,
         )
 
     async def _take(self) -> Event:

@@ -66,14 +66,16 @@ def _when(name: str, text: Any) -> Callable[[BaseAdmin, models.Model], str | Non
 
 
 class ServerFilter(admin.SimpleListFilter):
-    """A filter for the rows of one server that has a policy."""
+    """A filter for the rows of one server that has a policy, in the admin or in the settings."""
 
     title = _("server")
     parameter_name = "from_server"
 
     def lookups(self, request: HttpRequest, model_admin: BaseAdmin) -> Iterable[tuple[str, str]]:
-        """Offer the servers by their labels, read from the short table of policies."""
-        return [(row.server, one_line(row.display_name)) for row in ServerPolicy.objects.all()]
+        """Offer the servers by their labels, read from the settings and the short table."""
+        rows = {row.server: row for row in ServerPolicy.objects.all()}
+        policies = ServerPolicy.all_from_settings() | rows
+        return [(name, one_line(policy.display_name)) for name, policy in policies.items()]
 
     def queryset(
         self, request: HttpRequest, queryset: models.QuerySet[Any]

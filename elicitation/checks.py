@@ -22,7 +22,7 @@ from . import backoff
 from .calls.parking import LONGEST_PAUSE
 from .conf import NAMES, settings
 from .inbox.access import access
-from .models import Elicitation, ParkedCall, StoredFormAnswer
+from .models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
 from .pages.forms import form_class
 from .transactions import write_alias
 
@@ -116,6 +116,35 @@ def _contradictions() -> Messages:
                 id="elicitation.E002",
             )
         )
+    return messages
+
+
+@register(Tags.compatibility)
+def check_servers(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> Messages:
+    """Read every server of ``ELICITATION_SERVERS``, and look for two with one name for people."""
+    messages: Messages = []
+
+    def wrong(text: str, hint: str) -> None:
+        messages.append(Error(text, hint=hint, id="elicitation.E003"))
+
+    try:
+        names = list(settings.SERVERS)
+    except ImproperlyConfigured:
+        return messages  # said by check_settings
+    policies: dict[str, ServerPolicy] = {}
+    for name in names:
+        try:
+            policy = ServerPolicy.from_settings(name)
+        except ImproperlyConfigured as error:
+            wrong(str(error), "See ELICITATION_SERVERS in docs/settings.md.")
+            continue
+        if policy.shares_its_name_with(policies):
+            wrong(
+                f"ELICITATION_SERVERS[{name!r}] is shown to people under the name of another "
+                "server.",
+                "Give one of them another label.",
+            )
+        policies[name] = policy
     return messages
 
 

@@ -7,9 +7,11 @@ checks (``elicitation.checks``) read them all.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
 from django.conf import settings as django_settings
@@ -21,8 +23,139 @@ from .core import FORM_ANSWER_TTL
 T = TypeVar("T")
 
 
+def _is_string(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_filled(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(map(_is_string, value))
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, Mapping) and all(map(_is_string, [*value, *value.values()]))
+
+
+def _is_url(value: object) -> bool:
+    return isinstance(value, str) and value.startswith(("https://", "http://"))
+
+
+#: Keys of a server, each with what its value must be, as a test and in words.
+_Keys = Mapping[str, tuple[Callable[[object], bool], str]]
+
+#: The decisions of an operator about a server: fields of ``ServerPolicy``, which checks more.
+_DECISIONS: Final[_Keys] = {
+    "label": (_is_string, "a string"),
+    "policy": (_is_string, "a string"),
+    "allow_confirmation": (_is_flag, "True or False"),
+    "wide_limits": (_is_flag, "True or False"),
+    "prefill": (_is_flag, "True or False"),
+    "allowed_domains": (_is_list, "a list of strings"),
+    "allow_loopback_http": (_is_flag, "True or False"),
+}
+
+#: How a server is reached: the keys of MCP's configuration files, and ``auth``.
+_OVER_HTTP: Final[_Keys] = {
+    "url": (_is_url, "a string that begins with https:// or http://"),
+    "headers": (_is_table, "a dictionary of strings"),
+    "auth": (
+        lambda value: _is_filled(value) or callable(value),
+        "a callable, or the dotted path of one",
+    ),
+}
+_AS_A_PROGRAM: Final[_Keys] = {
+    "command": (_is_filled, "a string: the program to start"),
+    "args": (_is_list, "a list of strings"),
+    "env": (_is_table, "a dictionary of strings"),
+    "cwd": (lambda value: isinstance(value, str | os.PathLike), "a path"),
+}
+_KEYS: Final[_Keys] = {**_OVER_HTTP, **_AS_A_PROGRAM, **_DECISIONS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedServer:
+    """A server of ``ELICITATION_SERVERS``: either ``url`` or ``command`` says how it is reached.
+
+    ``auth`` gets the user, ``None`` where there is none, and returns headers or an
+    ``httpx2.Auth``. ``decisions`` are fields of a ``ServerPolicy``.
+    """
+
+    name: str
+    # No part of a repr, which may end in a log: these hold secrets.
+    url: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    auth: Callable[[Any], object] | None = field(default=None, repr=False)
+    command: str = field(default="", repr=False)
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: Mapping[str, str] | None = field(default=None, repr=False)
+    cwd: str | os.PathLike[str] | None = field(default=None, repr=False)
+    decisions: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, name: str, options: object) -> NamedServer:
+        """Return the server that an entry of ``ELICITATION_SERVERS`` describes.
+
+        Raises:
+            ImproperlyConfigured: It describes none. The text names server and key, and no value.
+        """
+        if not isinstance(options, Mapping):
+            raise _wrong(name, "must be a dictionary, with 'url' or 'command'.")
+        for key, value in options.items():
+            if key not in _KEYS:
+                known = ", ".join(map(repr, _KEYS))
+                raise _wrong(name, f"has a key that it cannot have. It can have {known}.", key)
+            fits, noun = _KEYS[key]
+            if not fits(value):
+                raise _wrong(name, f"must be {noun}.", key)
+        if ("url" in options) == ("command" in options):
+            raise _wrong(name, "must have either 'url' or 'command'.")
+        given, others = ("url", _AS_A_PROGRAM) if "url" in options else ("command", _OVER_HTTP)
+        for key in options:
+            if key in others:
+                raise _wrong(name, f"does not go with '{given}'. Remove one of them.", key)
+        values = {key: value for key, value in options.items() if key not in _DECISIONS}
+        values["decisions"] = {key: options[key] for key in _DECISIONS if key in options}
+        if "args" in values:
+            values["args"] = tuple(values["args"])
+        if isinstance(values.get("auth"), str):
+            values["auth"] = _loaded_callable(f"SERVERS[{name!r}]['auth']", values["auth"])
+        return cls(name=name, **values)
+
+
+def _wrong(server: str, text: str, key: str = "") -> ImproperlyConfigured:
+    """Return the error about an entry of ``ELICITATION_SERVERS``, or about a key of it."""
+    where = f"[{key!r}]" if key else ""
+    return ImproperlyConfigured(f"ELICITATION_SERVERS[{server!r}]{where} {text}")
+
+
 class Settings:
     """The app's settings as typed properties."""
+
+    @property
+    def SERVERS(self) -> Mapping[str, object]:
+        """The MCP servers by their names, as they were set; ``server`` reads one of them."""
+        found: dict[str, object] = self._typed(
+            "SERVERS", {}, (dict,), "a dictionary of dictionaries, by name"
+        )
+        if not all(map(_is_filled, found)):
+            raise ImproperlyConfigured("The names in ELICITATION_SERVERS must be strings.")
+        return found
+
+    def server(self, name: str) -> NamedServer | None:
+        """Return a server of ``ELICITATION_SERVERS``; ``None`` if there is none of this name.
+
+        Raises:
+            ImproperlyConfigured: Its entry is wrong.
+        """
+        servers = self.SERVERS
+        return NamedServer.parse(name, servers[name]) if name in servers else None
 
     @property
     def QUESTION_TTL(self) -> timedelta:
@@ -197,15 +330,8 @@ class Settings:
         return self._callable("USER_LANGUAGE")
 
     def _callable(self, name: str) -> Callable[..., object] | None:
-        path = self._typed(name, None, (str, type(None)), "a dotted path or None")
-        if path is None:
-            return None
-        found = _imported(name, path)
-        if not callable(found):
-            raise ImproperlyConfigured(
-                f"ELICITATION_{name} must name a function, or something else that can be called."
-            )
-        return cast("Callable[..., object]", found)
+        path: str | None = self._typed(name, None, (str, type(None)), "a dotted path or None")
+        return None if path is None else _loaded_callable(name, path)
 
     def _typed(self, name: str, default: T, types: tuple[type[Any], ...], noun: str) -> T:
         value: T = getattr(django_settings, f"ELICITATION_{name}", default)
@@ -247,6 +373,15 @@ def load_class(name: str, path: str, base: type[T]) -> type[T]:
             f"{base.__module__}.{base.__qualname__}."
         )
     return found
+
+
+def _loaded_callable(name: str, path: str) -> Callable[..., object]:
+    found = _imported(name, path)
+    if not callable(found):
+        raise ImproperlyConfigured(
+            f"ELICITATION_{name} must name a function, or something else that can be called."
+        )
+    return cast("Callable[..., object]", found)
 
 
 def _imported(name: str, path: str) -> Any:

@@ -14,10 +14,10 @@ import uuid
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from django.conf import settings
-from django.core.exceptions import ValidationError
+from django.core.exceptions import ImproperlyConfigured, ValidationError
 from django.db import models, router
 from django.db.models.functions import Now
 from django.urls import reverse
@@ -26,6 +26,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 from django.views.decorators.debug import sensitive_variables
 
+from .conf import settings as app_settings
 from .core import (
     DEFAULT_LIMITS,
     WIDE_LIMITS,
@@ -155,22 +156,33 @@ class ServerPolicyQuerySet(models.QuerySet["ServerPolicy"]):
     """Look-ups of server policies."""
 
     def for_server(self, server: str) -> ServerPolicy:
-        """Return the policy of the server with this configured name, or the default policy."""
+        """Return the policy of the server with this configured name.
+
+        That is its row, or else what ``ELICITATION_SERVERS`` says, or the default policy.
+        """
         return self.for_servers([server])[server]
 
     def for_servers(self, servers: Iterable[str]) -> dict[str, ServerPolicy]:
-        """Return the policies of several servers by name, in one query."""
+        """Return the policies of several servers by name, in one query.
+
+        Raises:
+            ImproperlyConfigured: What ``ELICITATION_SERVERS`` says of one of them is wrong.
+        """
         keys = {server: row_key(server) for server in servers}
         # Read from the primary database: a replica may still have a policy that was withdrawn.
         rows = self.using(router.db_for_write(self.model)).order_by()
         found = {row.pk: row for row in rows.filter(pk__in=set(keys.values()))}
         return {
-            server: found.get(key) or ServerPolicy(server=server) for server, key in keys.items()
+            server: found.get(key) or ServerPolicy.from_settings(server)
+            for server, key in keys.items()
         }
 
 
 class ServerPolicy(models.Model):
-    """An operator's decision about one server. Without a row a server cannot show forms."""
+    """An operator's decision about one server: a row, or what ``ELICITATION_SERVERS`` says.
+
+    The row wins as a whole. Without either a server cannot show forms.
+    """
 
     class Policy(models.TextChoices):
         """What a server may put in front of a person (MCP 2026-07-28, client/elicitation)."""
@@ -247,13 +259,19 @@ class ServerPolicy(models.Model):
     def clean(self) -> None:
         """Refuse a name or label that could be taken for another server's."""
         super().clean()
+        self._clean_text()
+        if self._state.adding and ServerPolicy.objects.filter(pk=row_key(self.server)).exists():
+            raise ValidationError({"server": _("There is already a policy for this server.")})
+        rows = {row.server: row for row in ServerPolicy.objects.all()}
+        if self.shares_its_name_with(ServerPolicy.all_from_settings() | rows):
+            raise ValidationError({"label": _("Another server is already shown under this name.")})
+
+    def _clean_text(self) -> None:
+        """Refuse a name, label or list of domains that cannot be what it should be."""
         try:
             check_name("The name", self.server)
         except InvalidNameError as error:
             raise ValidationError({"server": str(error)}) from None
-        others = ServerPolicy.objects.exclude(pk=self.pk) if self.pk else ServerPolicy.objects
-        if self._state.adding and ServerPolicy.objects.filter(pk=row_key(self.server)).exists():
-            raise ValidationError({"server": _("There is already a policy for this server.")})
         if any(
             is_invisible(character) or unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
             for character in self.label
@@ -273,8 +291,47 @@ class ServerPolicy(models.Model):
                     "https:// and without a path."
                 )
                 raise ValidationError({"allowed_domains": message})
-        if any(is_same_name(self.display_name, other.display_name) for other in others.all()):
-            raise ValidationError({"label": _("Another server is already shown under this name.")})
+
+    @classmethod
+    def from_settings(cls, server: str) -> Self:
+        """Return the policy that ``ELICITATION_SERVERS`` has for a server, or the default one.
+
+        Raises:
+            ImproperlyConfigured: It is none. The text names server and key, and no value.
+        """
+        named = app_settings.server(server)
+        decisions = {} if named is None else dict(named.decisions)
+        if "allowed_domains" in decisions:
+            decisions["allowed_domains"] = "\n".join(decisions["allowed_domains"])
+        policy = cls(server=server, **decisions)
+        if named is not None:
+            try:
+                policy.clean_fields(exclude=("id",))
+                policy._clean_text()
+            except ValidationError as error:
+                field, problems = next(iter(error.error_dict.items()))
+                where = "" if field == "server" else f"[{field!r}]"
+                text = problems[0].messages[0]
+                if field == "policy":
+                    # Django's own sentence repeats the value.
+                    text = f"It must be one of {', '.join(map(repr, cls.Policy.values))}."
+                raise ImproperlyConfigured(
+                    f"ELICITATION_SERVERS[{server!r}]{where} is wrong. {text}"
+                ) from None
+        return policy
+
+    @classmethod
+    def all_from_settings(cls) -> dict[str, ServerPolicy]:
+        """Return the policies of all servers of ``ELICITATION_SERVERS``, by their names."""
+        return {server: cls.from_settings(server) for server in app_settings.SERVERS}
+
+    def shares_its_name_with(self, others: Mapping[str, ServerPolicy]) -> bool:
+        """Whether people would take another of these servers, given by their names, for it."""
+        return any(
+            is_same_name(self.display_name, other.display_name)
+            for server, other in others.items()
+            if server != self.server
+        )
 
     @property
     def allows_asking(self) -> bool:
@@ -691,9 +748,9 @@ class Elicitation(models.Model):
 
     @property
     def server_policy(self) -> ServerPolicy:
-        """The policy of its server; the default policy if there is none."""
+        """The policy of its server, as ``ServerPolicyQuerySet.for_server`` returns it."""
         if Elicitation.policy.is_cached(self):
-            return self.policy or ServerPolicy(server=self.server)
+            return self.policy or ServerPolicy.from_settings(self.server)
         # Not by the foreign key: a router may read it from a replica.
         return ServerPolicy.objects.for_server(self.server)
 
@@ -808,8 +865,8 @@ class ParkedCall(models.Model):
 
     @property
     def server_policy(self) -> ServerPolicy:
-        """The policy of its server, as it was read with the row; else the default policy."""
-        return self.policy or ServerPolicy(server=self.server)
+        """The policy of its server, as it was read with the row; else as ``from_settings``."""
+        return self.policy or ServerPolicy.from_settings(self.server)
 
     @property
     def fresh_after_rounds(self) -> list[int]:

@@ -118,6 +118,14 @@ class TestReading:
         for text in ("a message", "hidden"):
             assert asked.short_id not in read(client, address(Elicitation), q=text)
 
+    def test_the_settings_have_labels_too(
+        self, staff: Staff, user: User, settings: SettingsWrapper
+    ) -> None:
+        settings.ELICITATION_SERVERS = {"shop": {"command": "shop", "label": "Corner Shop"}}
+        ask(user, schema(x={"type": "string"}))
+        # In the filter, and in the row.
+        assert read(staff(*VIEW), address(Elicitation)).count("Corner Shop") == 2
+
     def test_rows_are_filtered_by_server_and_state(self, staff: Staff, user: User) -> None:
         allow(label="Corner Shop")
         asked = ask(user, schema(x={"type": "string"}))

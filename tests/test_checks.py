@@ -17,7 +17,8 @@ from django.urls import path
 
 from elicitation import checks, conf
 from elicitation.conf import settings as app_settings
-from elicitation.models import Elicitation, StoredFormAnswer
+from elicitation.models import Elicitation, ServerPolicy, StoredFormAnswer
+from tests.processes import BASE_DIR
 
 if TYPE_CHECKING:
     from pytest_django.fixtures import SettingsWrapper
@@ -264,3 +265,115 @@ def test_the_posture_of_a_deployed_site(
         setattr(settings, name, value)
     assert ids() == {}
     assert set(ids(deploy=True)) == {f"elicitation.W{number}"}
+
+
+HTTP: dict[str, Any] = {"url": "https://shop.example/mcp"}
+PROGRAM: dict[str, Any] = {"command": "shop-server"}
+
+
+def token(user: object) -> dict[str, str]:
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("options", "where"),
+    [
+        ("https://shop.example/mcp", "must be a dictionary"),
+        ({}, "must have either 'url' or 'command'"),
+        (HTTP | PROGRAM, "must have either 'url' or 'command'"),
+        (HTTP | {"ulr": "s3cret"}, "['ulr'] has a key that it cannot have"),
+        ({"url": "s3cret"}, "['url'] must be a string that begins with https://"),
+        ({"url": 1}, "['url'] must be a string that begins with https://"),
+        (HTTP | {"headers": {"X": 1}}, "['headers'] must be a dictionary of strings"),
+        (HTTP | {"headers": "s3cret"}, "['headers'] must be a dictionary of strings"),
+        (HTTP | {"args": ["s3cret"]}, "['args'] does not go with 'url'"),
+        (HTTP | {"env": {"KEY": "s3cret"}}, "['env'] does not go with 'url'"),
+        (HTTP | {"cwd": "/"}, "['cwd'] does not go with 'url'"),
+        ({"command": ""}, "['command'] must be a string"),
+        ({"command": ["s3cret"]}, "['command'] must be a string"),
+        (PROGRAM | {"args": "--key s3cret"}, "['args'] must be a list of strings"),
+        (PROGRAM | {"cwd": 1}, "['cwd'] must be a path"),
+        (PROGRAM | {"headers": {}}, "['headers'] does not go with 'command'"),
+        (PROGRAM | {"auth": token}, "['auth'] does not go with 'command'"),
+        (HTTP | {"auth": None}, "['auth'] must be a callable"),
+        (HTTP | {"auth": "no.such.module"}, "['auth'] cannot be imported"),
+        (HTTP | {"auth": "elicitation.conf.NAMES"}, "['auth'] must name a function"),
+        (HTTP | {"policy": "everything-s3cret"}, "['policy'] is wrong. It must be one of 'none'"),
+        (HTTP | {"policy": None}, "['policy'] must be a string"),
+        (HTTP | {"label": "s3cret" * 11}, "['label'] is wrong. Ensure"),
+        (HTTP | {"label": "s3cret\u202e"}, "['label'] is wrong. A label must be one line"),
+        (HTTP | {"label": None}, "['label'] must be a string"),
+        (HTTP | {"prefill": "yes"}, "['prefill'] must be True or False"),
+        (HTTP | {"allowed_domains": "a.example"}, "['allowed_domains'] must be a list of strings"),
+        (HTTP | {"allowed_domains": ["https://s3cret/"]}, "['allowed_domains'] is wrong. Write"),
+    ],
+)
+def test_a_server_that_is_set_wrongly(
+    options: Any, where: str, ids: Ids, settings: SettingsWrapper
+) -> None:
+    settings.ELICITATION_SERVERS = {"shop": options, "fine": HTTP}
+    with pytest.raises(ImproperlyConfigured) as caught:
+        ServerPolicy.from_settings("shop")
+    assert ServerPolicy.from_settings("fine").policy == "url"
+    found = ids()
+    assert set(found) == {"elicitation.E003"}
+    (message,) = found["elicitation.E003"]
+    assert message.msg == str(caught.value)
+    assert "ELICITATION_SERVERS['shop']" in message.msg
+    assert where in message.msg
+    assert "s3cret" not in message.msg
+
+
+@pytest.mark.parametrize("name", ["n" * 201, "two\nlines"])
+def test_a_server_whose_name_no_row_can_hold(
+    name: str, ids: Ids, settings: SettingsWrapper
+) -> None:
+    settings.ELICITATION_SERVERS = {name: HTTP}
+    (message,) = ids()["elicitation.E003"]
+    assert repr(name) in message.msg
+
+
+@pytest.mark.parametrize("name", ["", 7])
+def test_a_server_without_a_name(name: Any, ids: Ids, settings: SettingsWrapper) -> None:
+    settings.ELICITATION_SERVERS = {name: HTTP}
+    (message,) = ids()["elicitation.E001"]
+    assert "ELICITATION_SERVERS" in message.msg
+
+
+def test_two_servers_that_people_would_take_for_one(ids: Ids, settings: SettingsWrapper) -> None:
+    settings.ELICITATION_SERVERS = {"shop": HTTP, "other": PROGRAM | {"label": "SHOP"}}
+    (message,) = ids()["elicitation.E003"]
+    assert "ELICITATION_SERVERS['other']" in message.msg
+
+
+def test_servers_that_are_set_well(ids: Ids, settings: SettingsWrapper) -> None:
+    settings.ELICITATION_SERVERS = {
+        "shop": HTTP
+        | {
+            "headers": {"X-Site": "1"},
+            "auth": f"{__name__}.token",
+            "label": "The shop",
+            "policy": "url_and_form",
+            "allow_confirmation": True,
+            "wide_limits": True,
+            "prefill": True,
+            "allowed_domains": ["example.com", "*.example.org"],
+            "allow_loopback_http": True,
+        },
+        "files": PROGRAM | {"args": ["--all"], "env": {"KEY": "v"}, "cwd": BASE_DIR},
+    }
+    assert ids() == {}
+    policy = ServerPolicy.from_settings("shop")
+    assert (policy.display_name, policy.policy) == ("The shop", "url_and_form")
+    assert (policy.allow_confirmation, policy.wide_limits, policy.prefill) == (True, True, True)
+    assert policy.allows_host("www.example.org")
+    assert not policy.allows_host("www.example.com")
+    shop, files = app_settings.server("shop"), app_settings.server("files")
+    assert shop is not None
+    assert shop.auth is token
+    assert files is not None
+    assert (files.args, files.env, files.cwd) == (("--all",), {"KEY": "v"}, BASE_DIR)
+    assert app_settings.server("Shop") is None
+    # A repr may end in a log.
+    assert "X-Site" not in repr(shop)
+    assert "KEY" not in repr(files)

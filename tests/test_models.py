@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 
 from elicitation import inbox
-from elicitation.models import ServerPolicy, TooLargeError, encode_json, row_key
-from tests.asking import ask, schema
+from elicitation.models import ParkedCall, ServerPolicy, TooLargeError, encode_json, row_key
+from tests.asking import ask, ask_to_open, schema
+
+if TYPE_CHECKING:
+    from pytest_django.fixtures import SettingsWrapper
 
 pytestmark = pytest.mark.django_db
 
@@ -55,6 +58,50 @@ def test_a_question_has_the_policy_of_now(user: User) -> None:
     # Nothing keeps an operator from taking a decision back.
     policy.delete()
     assert not inbox.get(user, question.pk).server_policy.allows_forms
+
+
+SHOP = {"url": "https://shop.example/mcp", "policy": "url_and_form", "label": "Corner Shop"}
+
+
+def test_the_settings_have_a_policy_and_a_row_wins_over_it(
+    user: User, settings: SettingsWrapper, django_assert_num_queries: Callable[[int], Any]
+) -> None:
+    question = ask(user, schema(), server="shop")
+    settings.ELICITATION_SERVERS = {"shop": SHOP}
+    with django_assert_num_queries(1):
+        policy = ServerPolicy.objects.for_server("shop")
+    assert (policy.display_name, policy.allows_forms) == ("Corner Shop", True)
+    with django_assert_num_queries(1):
+        assert inbox.get(user, question.pk).server_policy.allows_forms
+    assert not ServerPolicy.objects.for_server("Shop").allows_forms
+    row = valid(server="shop", policy="none")
+    for found in (
+        ServerPolicy.objects.for_server("shop"),
+        inbox.get(user, question.pk).server_policy,
+    ):
+        # As a whole: the label of the settings is not that of the row.
+        assert (found.display_name, found.policy) == ("shop", "none")
+    row.delete()
+    assert inbox.get(user, question.pk).server_policy.allows_forms
+
+
+def test_a_parked_call_has_the_policy_of_the_settings(
+    user: User, settings: SettingsWrapper
+) -> None:
+    settings.ELICITATION_SERVERS = {"shop": SHOP}
+    ask_to_open(user, parked=True)
+    assert ParkedCall.objects.select_related("policy").get().server_policy.allows_forms
+
+
+def test_no_row_takes_the_name_of_another_server_of_the_settings(
+    settings: SettingsWrapper,
+) -> None:
+    settings.ELICITATION_SERVERS = {"shop": SHOP}
+    with pytest.raises(ValidationError) as caught:
+        valid(server="other", label="corner shop")
+    assert list(caught.value.error_dict) == ["label"]
+    # Its own row may.
+    valid(server="shop", label="Corner Shop")
 
 
 def test_names_that_differ_in_case_only_are_two_servers() -> None:

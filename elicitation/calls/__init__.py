@@ -1,0 +1,175 @@
+"""Calls by the names of servers (``ELICITATION_SERVERS``): what a host needs, in one place.
+
+``call`` and ``resume`` have plain twins for code that has no event loop: views under WSGI, Celery
+tasks, commands. The MCP SDK is imported when the first of them is called, and not before.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+from . import background
+
+if TYPE_CHECKING:
+    from django.contrib.auth.base_user import AbstractBaseUser
+    from mcp.shared.dispatcher import ProgressFnT
+    from mcp.types import CallToolResult
+
+__all__ = ["call", "call_sync", "resume", "resume_sync"]
+
+
+async def call(
+    server: str,
+    tool: str,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    scope: str | int | uuid.UUID,
+    user: AbstractBaseUser | None,
+    call: str | int | uuid.UUID = "",
+    scope_label: str = "",
+    meta: Mapping[str, Any] | None = None,
+    read_timeout: float | None = None,
+    progress: ProgressFnT | None = None,
+) -> CallToolResult:
+    """Call a tool of a server by its name; where it asks a person something, park the call.
+
+    The connection is kept for the calls that follow, and shared where the owner is the same. A
+    server of a revision before 2026-07-28 asks in the middle of the call: then this waits, for at
+    most five minutes, while the person is asked.
+
+    Args:
+        server: The name of the server in ``ELICITATION_SERVERS``.
+        tool: The tool's name.
+        arguments: A JSON object.
+        scope: The host's id of the conversation or run.
+        user: Whose call it is, and who is asked; ``None`` where nobody can be: every elicitation
+            is declined.
+        call: The host's id of this tool call, unique in the scope. Without it, the arguments
+            tell two calls of one tool apart.
+        scope_label: What people see as the name of the conversation.
+        meta: The ``_meta`` of the request, a JSON object.
+        read_timeout: How long each request may take, in seconds.
+        progress: Called with the progress that the server reports, as by
+            ``ClientSession.call_tool`` of the SDK.
+
+    Returns:
+        The tool's result, an ``isError`` result included.
+
+    Raises:
+        ImproperlyConfigured: There is no such server, its entry is wrong, or the MCP SDK is not
+            installed.
+        NotSentError: There is no connection, or the request did not reach the server. The tool
+            has not run.
+        ElicitationPending, ElicitationError, MCPError: As ``elicitation.mcp.client.call_tool``.
+    """
+    result: CallToolResult = await _servers().call(
+        server,
+        tool,
+        arguments,
+        scope=_text(scope),
+        user=user,
+        call=_text(call),
+        scope_label=scope_label,
+        meta=meta,
+        read_timeout=read_timeout,
+        progress=progress,
+    )
+    return result
+
+
+async def resume(
+    parked_call_id: uuid.UUID | str, *, progress: ProgressFnT | None = None
+) -> CallToolResult:
+    """Go on with a parked call, at its own server and with its own respondent's credentials.
+
+    Args:
+        parked_call_id: The call's id, which the signals carry.
+        progress: As for ``call``.
+
+    Returns:
+        The tool's result, an ``isError`` result included.
+
+    Raises:
+        ParkedCall.DoesNotExist: The call has finished.
+        ImproperlyConfigured, NotSentError: As ``call``.
+        ElicitationPending, ElicitationError, MCPError: As ``elicitation.mcp.client.resume``.
+    """
+    result: CallToolResult = await _servers().resume(parked_call_id, progress=progress)
+    return result
+
+
+def call_sync(
+    server: str,
+    tool: str,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    scope: str | int | uuid.UUID,
+    user: AbstractBaseUser | None,
+    call: str | int | uuid.UUID = "",
+    scope_label: str = "",
+    meta: Mapping[str, Any] | None = None,
+    read_timeout: float | None = None,
+    progress: ProgressFnT | None = None,
+) -> CallToolResult:
+    """Do the same as ``call`` from code that has no event loop.
+
+    Raises:
+        RuntimeError: An event loop runs in this thread. Await ``call`` there.
+        Exception: As ``call``.
+    """
+    return background.run(
+        partial(
+            _call,
+            server,
+            tool,
+            arguments,
+            scope=scope,
+            user=user,
+            call=call,
+            scope_label=scope_label,
+            meta=meta,
+            read_timeout=read_timeout,
+            progress=progress,
+        )
+    )
+
+
+# In ``call_sync`` the name is that of an argument.
+_call = call
+
+
+def resume_sync(
+    parked_call_id: uuid.UUID | str, *, progress: ProgressFnT | None = None
+) -> CallToolResult:
+    """Do the same as ``resume`` from code that has no event loop.
+
+    Raises:
+        RuntimeError: An event loop runs in this thread. Await ``resume`` there.
+        Exception: As ``resume``.
+    """
+    return background.run(partial(resume, parked_call_id, progress=progress))
+
+
+def _text(value: Any) -> Any:
+    """Return an id of the host as rows hold it; what is no id is refused there."""
+    is_id = isinstance(value, int | uuid.UUID) and not isinstance(value, bool)
+    return str(value) if is_id else value
+
+
+def _servers() -> Any:
+    """Return ``elicitation.mcp.servers``: it stands above this room, and imports the SDK."""
+    try:
+        return import_module("elicitation.mcp.servers")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("elicitation"):
+            raise
+        raise ImproperlyConfigured(
+            "elicitation.calls needs the MCP SDK to call a server: "
+            "pip install 'django-mcp-elicitation[mcp]'."
+        ) from error

@@ -209,7 +209,7 @@ def resume(parked_call_id: uuid.UUID | str, *, server: str, is_modern: bool) -> 
         OuterTransactionError: Called inside a transaction.
         ParkedCall.DoesNotExist: It has finished.
     """
-    lease = Lease(parked_call_id=_as_uuid(parked_call_id))
+    lease = Lease(parked_call_id=as_uuid(parked_call_id))
     asked = Elicitation.objects.using(write_alias()).of_call(lease.parked_call_id)
 
     def resume() -> Resumed | NotSentError:
@@ -305,7 +305,12 @@ def _raise_why_not(parked_call_id: uuid.UUID) -> None:
         raise CallInProgressError
 
 
-def _as_uuid(value: uuid.UUID | str) -> uuid.UUID:
+def as_uuid(value: uuid.UUID | str) -> uuid.UUID:
+    """Return the key of a call's row.
+
+    Raises:
+        ParkedCall.DoesNotExist: No row can have it.
+    """
     try:
         return value if isinstance(value, uuid.UUID) else uuid.UUID(str(value))
     except ValueError:

@@ -46,6 +46,7 @@ from ..calls.outcome import (
 from ..calls.parking import AnotherRespondentError, WrongServerError
 from ..calls.steps import step, to_the_end
 from ..calls.values import Call
+from ..inbox.listening import between_requests
 from ..models import ServerPolicy
 from .callbacks import elicitation_callback
 from .capabilities import URLModeOnly
@@ -206,12 +207,25 @@ def client_options(
         message_handler: What else hears of the server's notifications.
     """
     policy = ServerPolicy.objects.for_server(server) if attended else None
+    return declared(policy, callback=callback, message_handler=message_handler)
+
+
+def declared(
+    policy: ServerPolicy | None,
+    *,
+    callback: ElicitationFnT | None = None,
+    message_handler: MessageHandlerFnT | None = None,
+) -> dict[str, Any]:
+    """Return the same under a policy that was read; ``None`` where nobody can be asked."""
     if policy is None or not policy.allows_asking:
         return {} if message_handler is None else {"message_handler": message_handler}
+    server = policy.server
 
     async def hear(message: IncomingMessage) -> None:
         if isinstance(message, ElicitCompleteNotification):
-            await inbox.acomplete(server, message.params.elicitation_id)
+            # The connection may have outlived the request that made it.
+            complete = partial(inbox.complete, server, message.params.elicitation_id)
+            await between_requests(complete)
         if message_handler is not None:
             await message_handler(message)
 

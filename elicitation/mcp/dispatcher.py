@@ -87,6 +87,12 @@ class Dispatcher:
         elif not isinstance(dispatcher, cls):
             session._dispatcher = cls(dispatcher)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the connection is over: nothing can be sent any more."""
+        # Private, too; without it an ended connection is noticed when a request fails.
+        return bool(getattr(self._dispatcher, "_closed", False))
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._dispatcher, name)
 
@@ -94,10 +100,12 @@ class Dispatcher:
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
         own: CallOptions = {"request_id": str(uuid.uuid4())}
+        if (exchange := _exchange.get()) is not None and self.has_ended:
+            exchange.never_left = True
         reply: dict[str, Any] = await self._dispatcher.send_raw_request(
             method, params, own | (opts or {})
         )
         reply = {"resultType": "complete"} | reply
-        if (exchange := _exchange.get()) is not None and exchange.reply is None:
+        if exchange is not None and exchange.reply is None:
             exchange.reply = reply
         return reply

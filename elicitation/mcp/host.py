@@ -57,6 +57,12 @@ class Host:
         version = self.session.protocol_version
         return version is None or version >= MODERN
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing can be sent over the session's connection any more."""
+        # An SDK without a dispatcher to wrap does not say.
+        return bool(getattr(getattr(self.session, "_dispatcher", None), "has_ended", False))
+
     def check_supported(self, round: Round, server: str) -> None:
         """Refuse a round that asks for what this host does not provide.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -17,6 +18,9 @@ from elicitation.signals import elicitation_closed
 from tests.integration.test_in_call import answer_plan, together, when_asked
 from tests.integration.test_in_call import server as older_server
 from tests.processes import BASE_DIR
+
+if TYPE_CHECKING:
+    from pytest_django.fixtures import SettingsWrapper
 
 
 def blocks_of(page: str) -> dict[str, str]:
@@ -72,6 +76,25 @@ def test_its_agent_parks_and_resumes(mcp_url: str, user: User) -> None:
         assert resume_tool(mcp_url, enqueued[1]["parked_call_id"]) == "Bought 3 seats of team."
     finally:
         elicitation_closed.disconnect(names["go_on"])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_short_way_of_a_host(mcp_url: str, user: User, settings: SettingsWrapper) -> None:
+    names: dict[str, Any] = {}
+    exec(HOSTS["servers"], names)  # noqa: S102
+    exec(HOSTS["short"], names)  # noqa: S102
+    options = names["ELICITATION_SERVERS"]["shop"]
+    assert ServerPolicy.objects.for_server("shop").display_name == "shop"
+    options |= {"url": mcp_url, "auth": lambda user: {"Authorization": f"Bearer {user.pk}"}}
+    settings.ELICITATION_SERVERS = {"shop": options}
+    assert ServerPolicy.objects.for_server("shop").display_name == "The shop"
+    chat = SimpleNamespace(pk=7)
+    reply = async_to_sync(names["run"])("ship", {}, chat=chat, user=user)
+    assert "shop" in reply
+    asked = Elicitation.objects.get()
+    assert asked.scope == "7"
+    inbox.decline(asked.pk, by=user)
+    assert async_to_sync(names["go_on"])(asked.parked_call_id).content
 
 
 @pytest.mark.django_db(transaction=True)

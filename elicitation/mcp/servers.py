@@ -1,0 +1,133 @@
+"""Calls by the names of servers: what ``elicitation.calls`` does with the SDK.
+
+The connection is found or made here (``connections``); what is called over it, and what that
+raises, is ``client``.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import sync_to_async
+from django.core.exceptions import ImproperlyConfigured
+from mcp import ClientSession
+from mcp.shared.dispatcher import ProgressFnT
+from mcp.types import CallToolResult
+
+from ..calls import parking
+from ..calls.outcome import NotSentError
+from ..calls.values import Call
+from ..conf import NamedServer, settings
+from ..models import ParkedCall, ServerPolicy
+from . import client
+from .callbacks import elicitation_callback
+from .connections import ConnectionFailed, connected
+
+if TYPE_CHECKING:
+    from django.contrib.auth.base_user import AbstractBaseUser
+
+
+async def call(
+    server: str,
+    tool: str,
+    arguments: Mapping[str, Any] | None,
+    *,
+    scope: str,
+    user: AbstractBaseUser | None,
+    call: str,
+    scope_label: str,
+    meta: Mapping[str, Any] | None,
+    read_timeout: float | None,
+    progress: ProgressFnT | None,
+) -> CallToolResult:
+    """Call a tool, as ``elicitation.calls.call`` says."""
+    named = _named(server)
+    if user is not None:
+        # What no row can hold is refused before anything is connected to.
+        Call(
+            scope=scope,
+            server=server,
+            tool=tool,
+            arguments=arguments,
+            respondent_id=user.pk,
+            call=call,
+            scope_label=scope_label,
+        )
+    policy = await sync_to_async(ServerPolicy.objects.for_server)(server)
+    work = partial(
+        client.call_tool,
+        server=server,
+        tool=tool,
+        arguments=arguments,
+        scope=scope,
+        respondent=user,
+        call=call,
+        scope_label=scope_label,
+        meta=meta,
+        read_timeout=read_timeout,
+        progress=progress,
+    )
+    asking = elicitation_callback(server, tool, scope, user, call=call, scope_label=scope_label)
+    connection = partial(connected, named, policy, user, asking)
+    return await _over(connection, work, partial(NotSentError, server, tool))
+
+
+async def resume(
+    parked_call_id: uuid.UUID | str, *, progress: ProgressFnT | None
+) -> CallToolResult:
+    """Go on with a parked call, as ``elicitation.calls.resume`` says."""
+    row = await sync_to_async(_row)(parked_call_id)
+    named = _named(row.server)
+    asking = elicitation_callback(
+        row.server,
+        row.tool,
+        row.scope,
+        row.respondent,
+        call=row.call,
+        scope_label=row.scope_label,
+    )
+    connection = partial(
+        connected, named, row.server_policy, row.respondent, asking, needs_modern=not row.plain
+    )
+    work = partial(client.resume, parked_call_id=row.pk, server=row.server, progress=progress)
+    not_sent = partial(NotSentError, row.server, row.tool, parked_call_id=row.pk)
+    return await _over(connection, work, not_sent)
+
+
+def _named(server: str) -> NamedServer:
+    named = settings.server(server)
+    if named is None:
+        raise ImproperlyConfigured(
+            f"ELICITATION_SERVERS has no server {server!r}. Add it, with its 'url' or 'command'."
+        )
+    return named
+
+
+def _row(parked_call_id: uuid.UUID | str) -> ParkedCall:
+    """Return a parked call with its policy and its respondent, in one query."""
+    rows = parking.rows().select_related("policy", "respondent")
+    # The rest is read with the claim.
+    rows = rows.defer("arguments", "requests", "request_state", "options")
+    return rows.get(pk=parking.as_uuid(parked_call_id))
+
+
+async def _over(
+    connection: Callable[[], Any],
+    work: Callable[[ClientSession], Awaitable[CallToolResult]],
+    not_sent: Callable[[str], NotSentError],
+) -> CallToolResult:
+    """Do the work of a call over a connection, and over another if that had been kept too long."""
+    while True:
+        try:
+            async with connection() as used:
+                try:
+                    return await work(used.session)
+                except BaseException as error:
+                    # Each is retired, and a new one was not kept: this ends.
+                    if not used.judge(error):
+                        raise
+        except ConnectionFailed as failed:
+            raise not_sent(failed.reason) from None

@@ -8,14 +8,17 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import mcp
 import pytest
 from django.contrib.auth.models import User
 from django.core import mail
 from django.test import RequestFactory
 
 from elicitation import checks, conf, inbox
+from elicitation.calls import background
 from elicitation.core import FormAnswer
-from elicitation.models import Elicitation, ParkedCall, ServerPolicy
+from elicitation.mcp import connections
+from elicitation.models import Elicitation, ParkedCall
 from elicitation.signals import call_due, elicitation_closed
 from tests.asking import allow
 from tests.integration.conftest import Host
@@ -49,6 +52,7 @@ def run(*blocks: str, **names: Any) -> dict[str, Any]:
 @pytest.fixture
 def disconnect() -> Iterator[None]:
     yield
+    background.stop()
     for uid in ("go-on", "resume-with-celery", "resume-with-tasks"):
         elicitation_closed.disconnect(dispatch_uid=uid)
         call_due.disconnect(dispatch_uid=uid)
@@ -164,12 +168,21 @@ def buy(params: Any) -> Any:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("disconnect")
 @pytest.mark.parametrize("queue", ["celery", "tasks"])
-def test_a_run_goes_on_in_a_task(queue: str, user: User) -> None:
-    ServerPolicy.objects.create(server="shop", policy="url_and_form")
+def test_a_run_goes_on_in_a_task(
+    queue: str, user: User, settings: SettingsWrapper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "https://shop.example/mcp"
+    settings.ELICITATION_SERVERS = {"shop": {"url": url, "policy": "url_and_form"}}
     server = ScriptedServer(buy)
+
+    def connect(to: str, http: object, **options: Any) -> mcp.Client:
+        assert to == url
+        return mcp.Client(server.server, **options)
+
+    monkeypatch.setattr(connections, "connect", connect)
     told: list[tuple[str, Any]] = []
 
-    async def tell_agent(parked_call_id: str, result: Any = None, error: str = "") -> None:
+    def tell_agent(parked_call_id: str, result: Any = None, error: str = "") -> None:
         told.append((parked_call_id, error or said(result)))
 
     if queue == "celery":
@@ -178,9 +191,9 @@ def test_a_run_goes_on_in_a_task(queue: str, user: User) -> None:
         app = Celery("recipes", broker="memory://", set_as_current=True)
         app.conf.task_always_eager = True
         app.conf.task_eager_propagates = True
-        names = run("go_on", "celery", SHOP=server.server, tell_agent=tell_agent)
+        names = run("go_on", "celery", tell_agent=tell_agent)
     else:
-        names = run("go_on", "tasks", SHOP=server.server, tell_agent=tell_agent)
+        names = run("go_on", "tasks", tell_agent=tell_agent)
         # The backend that runs a task at once imports it by its path.
         globals()["resume_call"] = names["resume_call"]
     host = Host(server, user)

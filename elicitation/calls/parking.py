@@ -470,8 +470,11 @@ class Carried:
         return dropped_by(self.refusal)
 
     def drop(self, answers: Iterable[StoredFormAnswer]) -> dict[uuid.UUID, str]:
-        """Return what the audit says of answers in hand that are not sent any more."""
-        ids = {answer.elicitation_id for answer in answers}
+        """Return what the audit says of answers in hand that are not sent any more.
+
+        A consent that the server asked for again had reached it, and stays delivered.
+        """
+        ids = {answer.elicitation_id for answer in answers} - set(self.deliveries)
         return {key: self.dropped for key in ids if key is not None}
 
 

@@ -146,6 +146,8 @@ MOVES: Final[Mapping[State, Mapping[Event, State]]] = MappingProxyType(
         _S.WAITING: {
             _E.WAITS: _S.PARKED,
             _E.COMPLETE: _S.ANSWERED,
+            _E.FORBIDDEN: _S.REFUSING,
+            _E.NOBODY: _S.DECLINING,
         },
         _S.PARKED: {_E.RESUMED: _S.ASKED},
         _S.LEFT_WORKING: {_E.RESUMED: _S.WORKING},

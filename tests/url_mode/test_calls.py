@@ -27,7 +27,7 @@ from mcp.types import (
 from elicitation import inbox
 from elicitation.calls import parking
 from elicitation.calls.in_call import answer_in_call
-from elicitation.core import ElicitationPending, SchemaRefusal, URLRefusal
+from elicitation.core import ElicitationPending, ElicitationRefusal, SchemaRefusal, URLRefusal
 from elicitation.mcp import client as mcp_sdk
 from elicitation.mcp import drive
 from elicitation.mcp.client import (
@@ -448,6 +448,26 @@ def test_a_call_that_breaks_off_while_it_is_parked_again_keeps_the_consent(
     assert Elicitation.objects.get().delivered_at is None
     site.finished = True
     assert said(host.resume(pending)) == "connected"
+
+
+def test_a_policy_taken_back_just_before_a_consent_is_repeated_refuses_the_round(
+    host_for: HostFor, user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = host_for(server := ScriptedServer(Site()))
+    pending = host.pending()
+    consent(pending, user)
+    park = parking.park
+
+    def switch_off_and_park(*args: Any, **kwargs: Any) -> Any:
+        ServerPolicy.objects.update(policy="none")
+        return park(*args, **kwargs)
+
+    monkeypatch.setattr(parking, "park", switch_off_and_park)
+    with pytest.raises(ElicitationRefusal):
+        host.resume(pending)
+    assert server.answers == [("accept", None), ("decline", None)]
+    assert Elicitation.objects.get().delivery == Delivery.DELIVERED
+    nothing_is_left()
 
 
 def test_a_server_that_refuses_the_retry_has_lost_the_round(host_for: HostFor, user: User) -> None:

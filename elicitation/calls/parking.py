@@ -42,7 +42,7 @@ from ..transactions import (
     write_alias,
 )
 from .lease import CallInProgressError, Lease
-from .outcome import NotSentError
+from .replies import NotSentError
 from .requests import PolicyRefusal, read_requests, response, wanted_answers
 from .values import Call, Round
 

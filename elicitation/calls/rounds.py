@@ -51,7 +51,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What came of an action. The first seven are replies (see ``outcome.REPLIES``)."""
+    """What came of an action. The first seven are replies (see ``replies.REPLIES``)."""
 
     RESULT = "result"
     ASKS = "asks"

@@ -36,14 +36,14 @@ from mcp.types import (
 from .. import inbox
 from ..calls import parking, refusals, requests
 from ..calls.lease import CallInProgressError
-from ..calls.outcome import (
+from ..calls.parking import AnotherRespondentError, WrongServerError
+from ..calls.replies import (
     NotSentError,
     RoundLostError,
     ServerWorkingPending,
     TooManyRoundsError,
     URLDeclinedError,
 )
-from ..calls.parking import AnotherRespondentError, WrongServerError
 from ..calls.steps import step, to_the_end
 from ..calls.values import Call
 from ..inbox.listening import between_requests

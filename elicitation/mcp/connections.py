@@ -35,8 +35,8 @@ from mcp.types import (
     ErrorData,
 )
 
-from ..calls.outcome import REPLIES, NotSentError, RoundLostError
 from ..calls.refusals import log_refusal
+from ..calls.replies import REPLIES, NotSentError, RoundLostError
 from ..calls.requests import unanswered_action
 from ..conf import NamedServer
 from ..core import ElicitationError

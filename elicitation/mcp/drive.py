@@ -31,7 +31,8 @@ from .. import backoff, inbox
 from ..calls import parking
 from ..calls.hand import Hand, is_decline
 from ..calls.lease import CallInProgressError, Lease
-from ..calls.outcome import (
+from ..calls.refusals import log_refusal
+from ..calls.replies import (
     CONSENT,
     NOT_STORED,
     REPLIES,
@@ -42,7 +43,6 @@ from ..calls.outcome import (
     TooManyRoundsError,
     URLDeclinedError,
 )
-from ..calls.refusals import log_refusal
 from ..calls.requests import (
     ELICITATION,
     unanswered_action,

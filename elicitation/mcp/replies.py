@@ -1,6 +1,6 @@
 """Read what came back from a server: a result, a round, or an error and what that proves.
 
-The table itself is ``calls.outcome.REPLIES`` (specification, section 6). Without proof that a
+The table itself is ``calls.replies.REPLIES`` (specification, section 6). Without proof that a
 request was refused before anything read it, it may have been acted on.
 """
 
@@ -26,7 +26,7 @@ from mcp.types import (
 from pydantic import ValidationError
 
 from ..calls import requests as asked
-from ..calls.outcome import REPLIES
+from ..calls.replies import REPLIES
 from ..calls.rounds import Event
 from ..calls.values import Round
 from ..core import SchemaRefusal

@@ -18,7 +18,7 @@ from mcp.shared.dispatcher import ProgressFnT
 from mcp.types import CallToolResult
 
 from ..calls import parking
-from ..calls.outcome import NotSentError
+from ..calls.replies import NotSentError
 from ..calls.values import Call
 from ..conf import NamedServer, settings
 from ..models import ParkedCall, ServerPolicy

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from elicitation.calls.outcome import TooManyRoundsError
 from elicitation.calls.parking import TooManyOpenRefusal
+from elicitation.calls.replies import TooManyRoundsError
 from elicitation.models import Elicitation, ServerPolicy
 from tests import asking
 from tests.integration.conftest import Host

@@ -14,7 +14,7 @@ from mcp.types import CallToolRequestParams
 
 from elicitation import inbox
 from elicitation.calls.in_call import answer_in_call
-from elicitation.calls.outcome import TooManyRoundsError
+from elicitation.calls.replies import TooManyRoundsError
 from elicitation.calls.requests import PolicyRefusal
 from elicitation.mcp.client import client_options
 from elicitation.models import Elicitation, ServerPolicy

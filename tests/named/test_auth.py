@@ -14,7 +14,7 @@ from django.test import RequestFactory
 from django.views.debug import ExceptionReporter
 
 from elicitation import calls
-from elicitation.calls.outcome import NotSentError
+from elicitation.calls.replies import NotSentError
 from elicitation.core import ElicitationPending
 from elicitation.models import StoredFormAnswer
 from tests.integration.scripted import said

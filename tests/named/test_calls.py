@@ -12,7 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from mcp import MCPError
 
 from elicitation import calls
-from elicitation.calls.outcome import NotSentError
+from elicitation.calls.replies import NotSentError
 from elicitation.core import ElicitationPending, ElicitationRefusal
 from elicitation.models import (
     Elicitation,

@@ -15,7 +15,7 @@ from mcp import MCPError
 
 from elicitation import calls
 from elicitation.calls import background
-from elicitation.calls.outcome import NotSentError
+from elicitation.calls.replies import NotSentError
 from elicitation.core import ElicitationPending
 from elicitation.mcp import connections
 from elicitation.models import Elicitation, ServerPolicy

@@ -20,7 +20,7 @@ from mcp.client.extension import ClientExtension, ResultClaim
 from mcp.types import CallToolResult, Result, TextContent
 
 from elicitation.calls import outbox, parking
-from elicitation.calls.outcome import NotSentError, RoundLostError, ServerWorkingPending
+from elicitation.calls.replies import NotSentError, RoundLostError, ServerWorkingPending
 from elicitation.core import ElicitationPending
 from elicitation.mcp import drive
 from elicitation.mcp.client import WrongServerError, aclient_options, call_tool, resume

@@ -14,7 +14,7 @@ from mcp.types import CallToolResult
 
 from elicitation import inbox
 from elicitation.calls import outbox
-from elicitation.calls.outcome import NotSentError
+from elicitation.calls.replies import NotSentError
 from elicitation.core import ElicitationPending
 from elicitation.mcp import drive
 from elicitation.models import Elicitation, ParkedCall

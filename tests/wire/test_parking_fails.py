@@ -10,7 +10,7 @@ from django.db import InterfaceError, OperationalError
 from mcp.types import CallToolResult
 
 from elicitation.calls import parking
-from elicitation.calls.outcome import RoundLostError
+from elicitation.calls.replies import RoundLostError
 from elicitation.core import ElicitationPending
 from elicitation.mcp import drive
 from elicitation.models import Elicitation, ParkedCall

@@ -29,7 +29,7 @@ from mcp.types import (
     Tool,
 )
 
-from elicitation.calls.outcome import NotSentError
+from elicitation.calls.replies import NotSentError
 from elicitation.core import ElicitationPending
 from elicitation.models import Elicitation, ParkedCall, ServerPolicy
 from tests import processes

@@ -14,7 +14,7 @@ import pytest
 from django.utils import timezone
 from mcp.types import CallToolResult
 
-from elicitation.calls.outcome import (
+from elicitation.calls.replies import (
     CONSENT,
     REPLIES,
     NotSentError,

@@ -8,7 +8,7 @@ import pytest
 from mcp import MCPError
 from mcp.types import CallToolResult
 
-from elicitation.calls.outcome import REPLIES, RoundLostError
+from elicitation.calls.replies import REPLIES, RoundLostError
 from elicitation.calls.rounds import Event
 from elicitation.mcp.replies import refuses_state
 from tests.wire.conftest import ANSWER, Host, check_over

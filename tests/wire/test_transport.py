@@ -16,7 +16,7 @@ from django.contrib.auth.models import User
 from mcp.types import CallToolResult
 
 from elicitation import inbox
-from elicitation.calls.outcome import NotSentError, RoundLostError
+from elicitation.calls.replies import NotSentError, RoundLostError
 from elicitation.core import ElicitationPending
 from elicitation.mcp.client import aclient_options, resume
 from elicitation.mcp.transport import connect, http_client

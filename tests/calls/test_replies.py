@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from elicitation.calls.outcome import CONSENT, REPLIES, NotSentError, RoundLostError
+from elicitation.calls.replies import CONSENT, REPLIES, NotSentError, RoundLostError
 from elicitation.calls.rounds import Event
 
 PERHAPS, AGAIN, UNREAD = "may have run", "Check what", "read none of the answers"

@@ -106,6 +106,8 @@ class RecordAdmin(BaseAdmin):
     list_select_related = ("respondent",)
     # To count a million rows takes longer than to read one page of them.
     show_full_result_count = False
+    #: Columns by which nobody can filter: a query would tell what is in them letter by letter.
+    private: tuple[str, ...] = ()
 
     class Media:
         css = {"all": ("elicitation/admin.css",)}  # noqa: RUF012  # Django's own way
@@ -118,6 +120,12 @@ class RecordAdmin(BaseAdmin):
         """Search by respondent, server, tool and scope, not by what was asked or answered."""
         name = get_user_model().USERNAME_FIELD
         return (f"respondent__{name}", "server", "tool", "scope")
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """Whether the list can be filtered this way by its URL."""
+        if lookup.partition("__")[0] in self.private:
+            return False
+        return super().lookup_allowed(lookup, value, request)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Rows cannot be added."""
@@ -167,6 +175,59 @@ class RecordAdmin(BaseAdmin):
         return visible(row.call)
 
 
+class SecretAdmin(RecordAdmin):
+    """Rows with something private; to read it takes a permission, and is logged."""
+
+    #: The field that shows it, and the permission that it takes.
+    secret: str
+    permission: str
+    #: What the admin's log and the app's say of a reading.
+    note: Any
+    message: str
+
+    def shown_fields(self) -> tuple[str, ...]:
+        """Return the fields that everybody sees who may see the row."""
+        raise NotImplementedError
+
+    def has_secret(self, row: Any) -> bool:
+        """Whether the row has something private."""
+        return True
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """Show what is private to users who may read it."""
+        fields = self.shown_fields()
+        is_shown = obj is None or self.has_secret(obj)
+        return (*fields, self.secret) if is_shown and self.may_read(request) else fields
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """All fields are read-only."""
+        return self.get_fields(request, obj)
+
+    def may_read(self, request: HttpRequest) -> bool:
+        """Whether this user may read what is private."""
+        return request.user.has_perm(f"elicitation.{self.permission}")
+
+    def log_fields(self, row: Any) -> dict[str, str]:
+        """Return what names the row in the app's log."""
+        raise NotImplementedError
+
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,
+        change: bool = False,
+        form_url: str = "",
+        obj: Any = None,
+    ) -> HttpResponse:
+        """Log who reads what is private, before it is shown."""
+        if self.secret in self.get_fields(request, obj):
+            self.log_change(request, obj, str(self.note))
+            fields = {"server": obj.server, "tool": obj.tool, "user_id": str(request.user.pk)}
+            logger.info(self.message, extra=fields | self.log_fields(obj))
+        return super().render_change_form(request, context, add, change, form_url, obj)
+
+
 @admin.register(Elicitation)
 class ElicitationAdmin(RecordAdmin):
     """The audit trail: what was asked, and how it ended."""
@@ -184,7 +245,8 @@ class ElicitationAdmin(RecordAdmin):
         "deadline",
         "closed",
     )
-    list_filter = ("state", "delivery", "closed_via", ServerFilter)
+    list_filter = ("state", "delivery", "closed_via", "never_fetched", ServerFilter)
+    private = ("url", "url_id", "answer_digest")
     actions = ("withdraw_selected", "expire_selected")
     readonly_fields = fields = (
         "id",
@@ -209,6 +271,7 @@ class ElicitationAdmin(RecordAdmin):
         "delivered",
         "delivery",
         "resent",
+        "never_fetched",
         "notified",
     )
 
@@ -306,8 +369,8 @@ class ElicitationAdmin(RecordAdmin):
 
 
 @admin.register(ParkedCall)
-class ParkedCallAdmin(RecordAdmin):
-    """Parked calls."""
+class ParkedCallAdmin(SecretAdmin):
+    """Parked calls, and those that have ended with nobody's acknowledgement."""
 
     list_display = (
         "short_id",
@@ -317,27 +380,55 @@ class ParkedCallAdmin(RecordAdmin):
         "round",
         "received",
         "claimed",
+        "outcome",
+        "ended",
     )
-    list_filter = (ServerFilter,)
-    # Without arguments, requests and request states: these belong to the agent and the server.
-    readonly_fields = fields = (
-        "id",
-        "server_label",
-        "tool_name",
-        "scope_name",
-        "call_name",
-        "respondent",
-        "round",
-        "received",
-        "claimed",
-    )
+    list_filter = ("outcome", ServerFilter)
+    secret, permission = "result_text", "view_result"
+    note, message = _("The result was read."), "A result was read in the admin"
+    # These belong to the agent and the server.
+    private = ("arguments", "options", "requests", "request_state", "result")
 
     received = _when("received_at", _("round received at"))
     claimed = _when("leased_until", _("reserved for resuming until"))
+    ended = _when("ended_at", _("ended at"))
+    kept = _when("outcome_expires_at", _("outcome kept until"))
+
+    def shown_fields(self) -> tuple[str, ...]:
+        """Return the fields without arguments, requests, request state and result."""
+        return (
+            "id",
+            "server_label",
+            "tool_name",
+            "scope_name",
+            "call_name",
+            "respondent",
+            "round",
+            "received",
+            "claimed",
+            "outcome",
+            "outcome_reason",
+            "ended",
+            "kept",
+            "result_bytes",
+        )
+
+    def has_secret(self, row: ParkedCall) -> bool:
+        """Whether the call has ended with a result."""
+        return bool(row.result)
+
+    def log_fields(self, row: ParkedCall) -> dict[str, str]:
+        """Return what names the call in the app's log."""
+        return {"parked_call_id": str(row.pk)}
+
+    @admin.display(description=_("result"))
+    def result_text(self, row: ParkedCall) -> SafeString:
+        """What the server returned, as readable JSON."""
+        return _said(json.dumps(json.loads(row.result), indent=2, ensure_ascii=False))
 
 
 @admin.register(StoredFormAnswer)
-class StoredFormAnswerAdmin(RecordAdmin):
+class StoredFormAnswerAdmin(SecretAdmin):
     """Stored answers; their content needs a permission of its own."""
 
     list_display = (
@@ -349,13 +440,16 @@ class StoredFormAnswerAdmin(RecordAdmin):
         "usable_until",
     )
     list_filter = (ServerFilter,)
+    secret, permission = "content", "view_answer_content"
+    note, message = _("The answer was read."), "An answer was read in the admin"
+    private = ("answers_json", "action")
 
     recorded = _when("recorded_at", _("stored at"))
     usable_until = _when("expires_at", _("valid until"))
 
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Show the answer to users who may read it."""
-        fields = (
+    def shown_fields(self) -> tuple[str, ...]:
+        """Return the fields without the answer."""
+        return (
             "id",
             "server_label",
             "tool_name",
@@ -365,15 +459,10 @@ class StoredFormAnswerAdmin(RecordAdmin):
             "recorded",
             "usable_until",
         )
-        return (*fields, "content") if self.has_read_permission(request) else fields
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """All fields are read-only."""
-        return self.get_fields(request, obj)
-
-    def has_read_permission(self, request: HttpRequest) -> bool:
-        """Whether this user may read what people answered."""
-        return request.user.has_perm("elicitation.view_answer_content")
+    def log_fields(self, row: StoredFormAnswer) -> dict[str, str]:
+        """Return what names the answer in the app's log."""
+        return {"elicitation_id": str(row.elicitation_id)}
 
     @admin.display(description=_("answer"))
     def content(self, row: StoredFormAnswer) -> SafeString:
@@ -385,29 +474,6 @@ class StoredFormAnswerAdmin(RecordAdmin):
             said = [*answer.selected, *([answer.other_text] if answer.other_text else [])]
             lines.append((name, _said("\n".join(said) if said else "—")))
         return format_html("<dl>{}</dl>", format_html_join("", "<dt>{}</dt><dd>{}</dd>", lines))
-
-    def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        add: bool = False,
-        change: bool = False,
-        form_url: str = "",
-        obj: Any = None,
-    ) -> HttpResponse:
-        """Log who reads an answer, before it is shown."""
-        if self.has_read_permission(request):
-            self.log_change(request, obj, gettext("The answer was read."))
-            logger.info(
-                "An answer was read in the admin",
-                extra={
-                    "elicitation_id": str(obj.elicitation_id),
-                    "server": obj.server,
-                    "tool": obj.tool,
-                    "user_id": str(request.user.pk),
-                },
-            )
-        return super().render_change_form(request, context, add, change, form_url, obj)
 
 
 @admin.register(ServerPolicy)

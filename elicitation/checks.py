@@ -24,6 +24,7 @@ from .conf import NAMES, settings
 from .inbox.access import access
 from .models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
 from .pages.forms import form_class
+from .signals import call_finished
 from .transactions import write_alias
 
 #: The major version of the SDK that the integration is written for.
@@ -270,6 +271,24 @@ def check_environment(app_configs: Sequence[AppConfig] | None, **kwargs: Any) ->
             )
         )
     return messages
+
+
+@register(Tags.compatibility)
+def check_receivers(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> Messages:
+    """Look for somebody who fetches what calls end with."""
+    if call_finished.has_listeners(ParkedCall):
+        return []
+    return [
+        Warning(
+            "Nothing listens to the signal call_finished: nobody fetches the result of a call "
+            "that was parked, and nobody hears that one was lost or given up.",
+            hint=(
+                "Connect a receiver in the ready() of one of your apps: docs/signals.md has one. "
+                "A site that asks in the middle of calls only can silence this."
+            ),
+            id="elicitation.W022",
+        )
+    ]
 
 
 @register(Tags.security, deploy=True)

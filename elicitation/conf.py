@@ -223,6 +223,16 @@ class Settings:
         return self._positive("MAX_CALL_BYTES", 1_048_576)
 
     @property
+    def RESULT_TTL(self) -> timedelta:
+        """How long the outcome of a call is kept if its host does not acknowledge it."""
+        return self._duration("RESULT_TTL", timedelta(days=7))
+
+    @property
+    def MAX_RESULT_BYTES(self) -> int:
+        """How many bytes of JSON a result may have. A larger one is not kept with its call."""
+        return self._positive("MAX_RESULT_BYTES", 1_048_576)
+
+    @property
     def RADIO_LIMIT(self) -> int:
         """Up to how many options a choice is shown as radio buttons. With more it is a select."""
         return self._positive("RADIO_LIMIT", 7)

@@ -36,7 +36,9 @@ class Snapshot:
     counts as expired, also before its row says so. ``oldest_waiting`` is the age of the oldest
     open elicitation in seconds. ``undelivered`` counts closed elicitations for which nothing
     was sent to the server yet; ``oldest_undelivered`` is the time since the oldest of them was
-    closed, in seconds. ``parked_calls`` and ``stored_answers`` count rows.
+    closed, in seconds. ``parked_calls`` and ``stored_answers`` count rows. ``outcomes`` counts
+    calls that have ended with nobody's acknowledgement; ``oldest_outcome`` is the time since the
+    first of them ended, in seconds.
     """
 
     taken_at: datetime
@@ -46,6 +48,8 @@ class Snapshot:
     oldest_undelivered: Mapping[str, float]
     parked_calls: Mapping[str, int]
     stored_answers: Mapping[str, int]
+    outcomes: Mapping[str, int]
+    oldest_outcome: Mapping[str, float]
 
 
 def snapshot(now: datetime | None = None) -> Snapshot:
@@ -66,6 +70,9 @@ def snapshot(now: datetime | None = None) -> Snapshot:
         elicitations[server, state] += number
     undelivered = rows.undelivered().values_list("server")
     waits = list(undelivered.annotate(Count("pk"), Min("closed_at")))
+    calls = ParkedCall.objects.using(alias).order_by()
+    ended = calls.ended().values_list("server").annotate(Count("pk"), Min("ended_at"))
+    outcomes = list(ended)
     return Snapshot(
         taken_at=now,
         elicitations=dict(elicitations),
@@ -74,8 +81,12 @@ def snapshot(now: datetime | None = None) -> Snapshot:
         oldest_undelivered={
             server: (now - closed_at).total_seconds() for server, _, closed_at in waits
         },
-        parked_calls=_by_server(ParkedCall.objects.using(alias).order_by()),
+        parked_calls=_by_server(calls.parked()),
         stored_answers=_by_server(StoredFormAnswer.objects.using(alias).order_by()),
+        outcomes={server: number for server, number, _ in outcomes},
+        oldest_outcome={
+            server: (now - ended_at).total_seconds() for server, _, ended_at in outcomes
+        },
     )
 
 
@@ -123,6 +134,16 @@ def prometheus(taken: Snapshot) -> str:
         "elicitation_stored_answers",
         "Answers that are stored and not sent yet.",
         by_server(taken.stored_answers),
+    )
+    family(
+        "elicitation_outcomes",
+        "Calls that have ended and whose outcome was not acknowledged yet.",
+        by_server(taken.outcomes),
+    )
+    family(
+        "elicitation_oldest_outcome_seconds",
+        "Seconds since the first call ended whose outcome was not acknowledged yet.",
+        by_server(taken.oldest_outcome),
     )
     return "\n".join(lines) + "\n"
 

@@ -505,11 +505,11 @@ class ElicitationQuerySet(models.QuerySet["Elicitation"]):
         """Closed elicitations whose call no host has resumed in time: the app's outbox.
 
         Skips calls with another open elicitation, calls that a process is resuming at ``now``, and
-        those in the middle of which a live process waits. ``is_parked`` says whether the call's
-        row is still there.
+        those in the middle of which a live process waits. ``is_parked`` says whether the call is
+        still parked.
         """
         now = now or timezone.now()
-        calls = ParkedCall.objects.filter(pk=models.OuterRef("parked_call_id"))
+        calls = ParkedCall.objects.parked().filter(pk=models.OuterRef("parked_call_id"))
         asked = Elicitation.objects.open(now).of_call(models.OuterRef("parked_call_id"))
         return (
             self.undelivered()
@@ -530,7 +530,7 @@ class ElicitationQuerySet(models.QuerySet["Elicitation"]):
 
         The consent was not sent yet, or it was sent and the server asks the same again.
         """
-        calls = ParkedCall.objects.filter(pk=models.OuterRef("parked_call_id"))
+        calls = ParkedCall.objects.parked().filter(pk=models.OuterRef("parked_call_id"))
         consents = StoredFormAnswer.objects.filter(elicitation_id=models.OuterRef("pk"))
         return (
             self.filter(state=Elicitation.State.ANSWERED)
@@ -669,6 +669,8 @@ class Elicitation(models.Model):
     continued_at = models.DateTimeField(null=True, editable=False)
     # When the app sent the e-mail about it.
     notified_at = models.DateTimeField(null=True, editable=False)
+    # Whether the outcome of its call was deleted before anybody had acknowledged it.
+    never_fetched = models.BooleanField(_("outcome never fetched"), default=False, editable=False)
 
     objects = ElicitationQuerySet.as_manager()
 
@@ -775,14 +777,29 @@ class Elicitation(models.Model):
 
 
 class ParkedCallQuerySet(models.QuerySet["ParkedCall"]):
-    """Look-ups of parked calls."""
+    """Look-ups of parked calls, and of those that have ended."""
+
+    def parked(self) -> ParkedCallQuerySet:
+        """Calls that have not ended."""
+        return self.filter(ended_at=None)
+
+    def ended(self) -> ParkedCallQuerySet:
+        """Calls that have ended, and whose outcome nobody has acknowledged."""
+        return self.filter(ended_at__isnull=False)
+
+    def in_scope(self, scope: str) -> ParkedCallQuerySet:
+        """Calls of one scope, exactly as the host spells it."""
+        return self.filter(scope_key=row_key(scope))
 
     def unleased(self) -> ParkedCallQuerySet:
         """Calls that no process is resuming now, by the clock of the database."""
         return self.filter(models.Q(lease=None) | models.Q(leased_until__lte=DatabaseNow()))
 
     def due(self, now: datetime) -> ParkedCallQuerySet:
-        """Calls whose server was at work, and is to be looked after at ``now``."""
+        """Calls of which the host is to be told at ``now``.
+
+        Those whose server was at work, and those that have ended with nobody's acknowledgement.
+        """
         return self.unleased().filter(look_at__lte=now).order_by("look_at")
 
     def leased(self) -> ParkedCallQuerySet:
@@ -795,7 +812,11 @@ class ParkedCallQuerySet(models.QuerySet["ParkedCall"]):
         busy = asked.filter(
             models.Q(state=Elicitation.State.PENDING) | models.Q(closed_at__gt=since)
         )
-        return self.filter(received_at__lte=since).exclude(models.Exists(busy))
+        return self.parked().filter(received_at__lte=since).exclude(models.Exists(busy))
+
+    def unfetched(self, now: datetime | None = None) -> ParkedCallQuerySet:
+        """Calls that have ended, and whose outcome is kept no longer at ``now``."""
+        return self.ended().filter(outcome_expires_at__lte=now or timezone.now())
 
 
 class ParkedCall(models.Model):
@@ -803,10 +824,25 @@ class ParkedCall(models.Model):
 
     Its key is a digest of scope, call, server and tool: the same call made twice is one row.
     What it asks is in the ``Elicitation`` rows with the same ``parked_call_id``.
+
+    Once the call has ended the row holds its outcome, until the host acknowledges it.
     """
+
+    class Outcome(models.TextChoices):
+        """How a call ended."""
+
+        FINISHED = "finished", _("finished")
+        TASK = "task", _("goes on as a task")
+        REFUSED = "refused", _("refused: what was asked is put to nobody")
+        SWITCHED_OFF = "switched_off", _("refused: the policy forbids it")
+        LOST = "lost", _("lost: nobody knows whether the server acted")
+        GIVEN_UP = "given_up", _("given up")
+        EXPIRED = "expired", _("expired: nobody answered in time")
+        CANCELLED = "cancelled", _("cancelled")
 
     id = models.UUIDField(primary_key=True, editable=False)
     scope = models.CharField(_("scope"), max_length=MAX_NAME_CHARS)
+    scope_key = models.UUIDField(editable=False)
     scope_label = models.CharField(_("conversation"), max_length=MAX_LABEL_CHARS, blank=True)
     call = models.CharField(_("call"), max_length=MAX_NAME_CHARS)
     server = models.CharField(_("server"), max_length=MAX_NAME_CHARS)
@@ -828,6 +864,8 @@ class ParkedCall(models.Model):
     requests = models.TextField(_("requests of the round"), editable=False)
     #: The request state as JSON text: ``null`` if the server sent none, ``""`` is a value.
     request_state = models.TextField(_("request state"), editable=False)
+    #: When it was parked for the first time.
+    parked_at = models.DateTimeField(_("parked at"), default=timezone.now)
     received_at = models.DateTimeField(_("round received at"))
     #: Whether the round came as an error, so that its retry is a plain call.
     plain = models.BooleanField(default=False, editable=False)
@@ -837,9 +875,9 @@ class ParkedCall(models.Model):
     leased_until = models.DateTimeField(_("reserved for resuming until"), null=True)
     #: How often it was parked with a new question: what ``MAX_ROUNDS`` bounds.
     asked = models.PositiveSmallIntegerField(_("times asked"), default=0)
-    #: Why the last request did not reach the server, as a code; when it is tried again, or when a
-    #: call whose server is at work is looked after again.
+    #: Why the last request did not reach the server, as a code.
     unsent_reason = models.CharField(max_length=64, blank=True, editable=False)
+    #: When the host is told again: that the server is to be looked after, or that the call ended.
     look_at = models.DateTimeField(null=True, editable=False)
     #: Since when the server is at work without asking anything.
     working_since = models.DateTimeField(null=True, editable=False)
@@ -848,6 +886,15 @@ class ParkedCall(models.Model):
     #: The rounds after which the call was made afresh, because the server had not read the
     #: state, as a JSON list of numbers: once for each round.
     fresh_after = models.TextField(default="[]", editable=False)
+    ended_at = models.DateTimeField(_("ended at"), null=True)
+    outcome = models.CharField(_("outcome"), max_length=12, choices=Outcome.choices, blank=True)
+    #: Why, as a code: that of a refusal, or what came back before a call was lost.
+    outcome_reason = models.CharField(_("reason"), max_length=64, blank=True)
+    #: The result as JSON text; none where the call ended without one, or it is too large.
+    result = models.TextField(blank=True, editable=False)
+    #: How many bytes of JSON the result had, kept or not.
+    result_bytes = models.PositiveBigIntegerField(_("bytes of the result"), default=0)
+    outcome_expires_at = models.DateTimeField(_("outcome kept until"), null=True)
 
     objects = ParkedCallQuerySet.as_manager()
 
@@ -858,15 +905,23 @@ class ParkedCall(models.Model):
         indexes = (
             models.Index(fields=("received_at",), name="elicitation_parked"),
             models.Index(fields=("look_at",), name="elicitation_look_at"),
+            models.Index(fields=("scope_key",), name="elicitation_call_scope"),
+            models.Index(fields=("outcome_expires_at",), name="elicitation_outcome"),
         )
+        permissions = (("view_result", "Can read the results of calls"),)
 
     def __str__(self) -> str:
-        return f"{self.server}: {self.short_id} (round {self.round})"
+        return f"{self.server}: {self.short_id} ({self.outcome or f'round {self.round}'})"
 
     @property
     def server_policy(self) -> ServerPolicy:
         """The policy of its server, as it was read with the row; else as ``from_settings``."""
         return self.policy or ServerPolicy.from_settings(self.server)
+
+    @property
+    def parked_call_id(self) -> uuid.UUID:
+        """Its id, by the name that it has in signals and in other rows."""
+        return self.pk
 
     @property
     def fresh_after_rounds(self) -> list[int]:

@@ -16,7 +16,7 @@ from elicitation.core import (
     parse_elicitation_url,
     parse_requested_schema,
 )
-from elicitation.models import Elicitation, ParkedCall, ServerPolicy
+from elicitation.models import Elicitation, ParkedCall, ServerPolicy, row_key
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -118,6 +118,7 @@ def ask_to_open(
         ParkedCall.objects.create(
             id=call_row,
             scope=scope,
+            scope_key=row_key(scope),
             call=call,
             server=server,
             tool="buy",

@@ -16,6 +16,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from elicitation import inbox
+from elicitation.calls import parking
+from elicitation.calls.ended import Code, Ended
 from elicitation.core import FormAnswer
 from elicitation.models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
 
@@ -207,7 +209,7 @@ class TestReading:
         where = reverse("admin:auth_user_delete", args=[user.pk])
         assert ANSWER not in read(admin_client, where)
         assert admin_client.post(where, {"post": "yes"}).status_code == 302
-        assert not ParkedCall.objects.exists()
+        assert not ParkedCall.objects.parked().exists()
         assert not StoredFormAnswer.objects.exists()
         assert Elicitation.objects.get().respondent is None
 
@@ -347,6 +349,72 @@ class TestAnswers:
         StoredFormAnswer.objects.update(action="decline", answers_json="{}")
         shown = read(client, address(StoredFormAnswer, StoredFormAnswer.objects.get()))
         assert "Declined." in shown
+
+
+class TestResults:
+    """The result of a call takes a permission of its own, as an answer does."""
+
+    @pytest.fixture
+    def ended(self, user: User) -> ParkedCall:
+        (asked,) = park(user)
+        result = {"content": [{"type": "text", "text": f"{ANSWER} <b>"}]}
+        parking.close(asked, Ended(code=Code.FINISHED, result=result))
+        return ParkedCall.objects.get()
+
+    def test_without_the_permission_it_is_said_how_it_ended_and_no_more(
+        self, staff: Staff, ended: ParkedCall
+    ) -> None:
+        client = staff(*VIEW)
+        for where in (address(ParkedCall), address(ParkedCall, ended)):
+            shown = read(client, where)
+            assert "finished" in shown
+            assert ANSWER not in shown
+        assert "bytes of the result" in shown.lower()
+        assert not LogEntry.objects.exists()
+
+    def test_with_it_reading_is_logged_and_the_result_is_not(
+        self, staff: Staff, ended: ParkedCall, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        client = staff(*VIEW, "view_result")
+        assert ANSWER not in read(client, address(ParkedCall))
+        assert not LogEntry.objects.exists()
+        with caplog.at_level(logging.INFO, "elicitation"):
+            shown = read(client, address(ParkedCall, ended))
+        assert f"{ANSWER} &lt;b&gt;" in shown
+        entry = LogEntry.objects.get()
+        assert entry.get_change_message() == "The result was read."
+        (record,) = caplog.records
+        assert vars(record)["parked_call_id"] == str(ended.pk)
+        assert ANSWER not in f"{vars(entry)} {vars(record)}"
+
+    def test_where_there_is_none_nothing_is_read(self, staff: Staff, user: User) -> None:
+        (asked,) = park(user)
+        client = staff(*VIEW, "view_result")
+        read(client, address(ParkedCall, ParkedCall.objects.get()))
+        parking.close(asked, Ended(code=Code.LOST, reason="error -32000"))
+        assert "error -32000" in read(client, address(ParkedCall, ParkedCall.objects.get()))
+        assert not LogEntry.objects.exists()
+
+    @pytest.mark.parametrize(
+        ("model", "column"),
+        [
+            (ParkedCall, "result"),
+            (ParkedCall, "arguments"),
+            (ParkedCall, "requests"),
+            (ParkedCall, "request_state"),
+            (StoredFormAnswer, "answers_json"),
+            (Elicitation, "url"),
+        ],
+    )
+    def test_no_list_can_be_filtered_by_what_is_private(
+        self, model: type[Any], column: str, staff: Staff, ended: ParkedCall
+    ) -> None:
+        """A filter in the URL would tell it letter by letter."""
+        client = staff(*VIEW)
+        for lookup in ("__contains", "", "__startswith"):
+            response = client.get(address(model), {f"{column}{lookup}": "t"})
+            assert response.status_code == 400, lookup
+        assert client.get(address(model), {"server": "shop"}).status_code == 200
 
 
 class TestPolicies:

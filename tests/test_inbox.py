@@ -258,6 +258,9 @@ def test_signals_carry_ids_and_a_state(user: User, sent: list[Any]) -> None:
         "elicitation_id": question.pk,
         "parked_call_id": question.parked_call_id,
         "scope": "conversation",
+        "call": question.call,
+        "server": "shop",
+        "tool": "buy",
     }
     received = [
         (name, {key: value for key, value in kwargs.items() if key != "signal"})

@@ -1,4 +1,4 @@
-"""Calls by the names of servers (``ELICITATION_SERVERS``): what a host needs, in one place.
+"""What a host needs, in one place: calls by the names of servers, and how they ended.
 
 ``call`` and ``resume`` have plain twins for code that has no event loop: views under WSGI, Celery
 tasks, commands. The MCP SDK is imported when the first of them is called, and not before.
@@ -15,13 +15,42 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import ImproperlyConfigured
 
 from . import background
+from .ended import Outcome
+from .outcomes import (
+    CallNotEndedError,
+    Cancelled,
+    aacknowledge,
+    acancel,
+    acancel_scope,
+    acknowledge,
+    aoutcome,
+    cancel,
+    cancel_scope,
+    outcome,
+)
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
     from mcp.shared.dispatcher import ProgressFnT
     from mcp.types import CallToolResult
 
-__all__ = ["call", "call_sync", "resume", "resume_sync"]
+__all__ = [
+    "CallNotEndedError",
+    "Cancelled",
+    "Outcome",
+    "aacknowledge",
+    "acancel",
+    "acancel_scope",
+    "acknowledge",
+    "aoutcome",
+    "call",
+    "call_sync",
+    "cancel",
+    "cancel_scope",
+    "outcome",
+    "resume",
+    "resume_sync",
+]
 
 
 async def call(
@@ -96,7 +125,7 @@ async def resume(
         The tool's result, an ``isError`` result included.
 
     Raises:
-        ParkedCall.DoesNotExist: The call has finished.
+        ParkedCall.DoesNotExist: There is no such call, or its outcome was acknowledged.
         ImproperlyConfigured, NotSentError: As ``call``.
         ElicitationPending, ElicitationError, MCPError: As ``elicitation.mcp.client.resume``.
     """

@@ -59,7 +59,7 @@ class Lease:
             Whether that was so.
         """
         rows = ParkedCall.objects.using(write_alias()).filter(pk=self.parked_call_id)
-        return self._prolong(rows.unleased(), lease=self.token)
+        return self._prolong(rows.parked().unleased(), lease=self.token)
 
     def hold(self, rows: ParkedCallQuerySet, **changes: object) -> bool:
         """Take the lease with other changes of the row, which the caller has locked."""

@@ -6,8 +6,10 @@ import logging
 import uuid
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple
+from itertools import groupby
+from typing import Any, NamedTuple
 
+from django.db import connections, models, transaction
 from django.utils import timezone
 
 from .. import backoff, inbox, store
@@ -17,6 +19,8 @@ from ..models import Elicitation, ParkedCall, StoredFormAnswer
 from ..signals import call_due, elicitation_closed
 from ..transactions import in_transaction, lock_now, write_alias
 from . import parking
+from .ended import NEVER_RESUMED, Code, Ended
+from .ended import announce as announce_end
 from .lease import Lease
 
 logger = logging.getLogger("elicitation")
@@ -32,13 +36,16 @@ class Resent(NamedTuple):
 
 
 def resend_due(*, now: datetime | None = None, limit: int = 100) -> Resent:
-    """Send ``elicitation_closed`` again for calls that nobody went on with.
+    """Send signals again for calls that nobody went on with, or whose outcome nobody fetched.
 
-    The outbox is the closed elicitations whose answers were not sent yet. One stays in it if a
-    process died before or after it sent the signal. The pause grows, and after
-    ``RESUME_ATTEMPTS`` times the audit says ``never_resumed``. If the call's row is gone, it says
-    so at once. Safe in several processes at a time: the one whose ``UPDATE`` counted a row sends
-    its signal.
+    The outbox of ``elicitation_closed`` is the closed elicitations whose answers were not sent
+    yet. One stays in it if a process died before or after it sent the signal. The pause grows, and
+    after ``RESUME_ATTEMPTS`` times the audit says ``never_resumed``. If the call is no longer
+    parked, it says so at once. Safe in several processes at a time: the one whose ``UPDATE``
+    counted a row sends its signal.
+
+    ``call_finished`` is sent again, after pauses that grow, until the outcome is acknowledged,
+    and ``call_due`` for calls whose server was at work.
 
     First, elicitations in the middle of calls are closed if the process that waited is gone.
     """
@@ -67,29 +74,61 @@ def resend_due(*, now: datetime | None = None, limit: int = 100) -> Resent:
         if elicitation.parked_call_id not in sent:
             sent.add(elicitation.parked_call_id)
             announce(elicitation_closed, elicitation, resent=times)
-    sent |= _look_after_working(now, limit)
+    sent |= _look_after(now, limit)
     return Resent(len(sent), len(given_up))
 
 
-def _look_after_working(now: datetime, limit: int) -> set[uuid.UUID]:
-    """Send ``call_due`` for calls whose server was at work; return their keys."""
-    rows = ParkedCall.objects.using(write_alias())
-    sent = set()
-    for parked in rows.due(now).only("scope", "call", "server", "tool", "look_at")[:limit]:
-        # One of several processes sends the signal. If nobody resumes the call, it is due again.
-        mine = rows.unleased().filter(pk=parked.pk, look_at=parked.look_at)
-        if in_transaction(partial(mine.update, look_at=now + parking.LONGEST_PAUSE)) != 1:
-            continue
-        sent.add(parked.pk)
-        call_due.send_robust(
-            sender=ParkedCall,
-            parked_call_id=parked.pk,
-            scope=parked.scope,
-            call=parked.call,
-            server=parked.server,
-            tool=parked.tool,
-        )
-    return sent
+def _look_after(now: datetime, limit: int) -> set[uuid.UUID]:
+    """Tell hosts of calls that have ended, or are to be resumed; return their keys.
+
+    One query where there are none. One of several processes tells each.
+    """
+    due = ParkedCall.objects.using(write_alias()).due(now)
+    found = list(due.values_list("pk", flat=True)[:limit])
+
+    def tell() -> list[ParkedCall]:
+        # In key order, and past those that another process has locked.
+        mine = due.filter(pk__in=found).order_by("pk")
+        lock_now(mine)
+        skips = connections[mine.db].features.has_select_for_update_skip_locked
+        columns = ("scope", "call", "server", "tool", "looked", "outcome")
+        rows = list(mine.only(*columns).select_for_update(skip_locked=skips))
+        for told, alike in groupby(sorted(rows, key=_times_told), key=_times_told):
+            # If nobody resumes a call, it is due again.
+            pause = parking.LONGEST_PAUSE
+            changes: dict[str, Any] = {}
+            if told:
+                pause = backoff.pause(told, settings.RESUME_AFTER, parking.LONGEST_PAUSE)
+                changes = {"looked": told}
+            keys = [row.pk for row in alike]
+            parking.rows().filter(pk__in=keys).update(look_at=now + pause, **changes)
+        for row in rows:
+            _tell(row)
+        return rows
+
+    return {row.pk for row in in_transaction(tell)} if found else set()
+
+
+def _times_told(row: ParkedCall) -> int:
+    """Return how often the host is told how a call ended, this time included; 0 of others."""
+    return row.looked + 1 if row.outcome else 0
+
+
+def _tell(row: ParkedCall) -> None:
+    """Send the signal of a call after the commit."""
+    if row.outcome:
+        announce_end(row, row.outcome, told=_times_told(row))
+        return
+    send = partial(
+        call_due.send_robust,
+        sender=ParkedCall,
+        parked_call_id=row.pk,
+        scope=row.scope,
+        call=row.call,
+        server=row.server,
+        tool=row.tool,
+    )
+    transaction.on_commit(send, using=write_alias(), robust=True)
 
 
 def close_orphans(*, limit: int = 100) -> int:
@@ -129,7 +168,11 @@ def close_abandoned(since: datetime, *, limit: int = 100) -> int:
         if parked is None:
             parking.release(lease)
             continue
-        parking.close(parked.pk, parked.respondent_id, lease=lease)
+        asked = Elicitation.objects.using(write_alias()).of_call(key)
+        last = asked.filter(round=parked.round).order_by()
+        nobody = last.filter(state=Elicitation.State.EXPIRED).exists()
+        ended = Ended(code=Code.EXPIRED if nobody else Code.GIVEN_UP, reason=NEVER_RESUMED)
+        parking.close(parked, ended, lease=lease)
         closed += 1
         logger.info(
             "A parked call was closed: nobody went on with it",
@@ -141,6 +184,42 @@ def close_abandoned(since: datetime, *, limit: int = 100) -> int:
             },
         )
     return closed
+
+
+def delete_unfetched(*, now: datetime | None = None, limit: int = 500) -> int:
+    """Delete up to ``limit`` outcomes that nobody acknowledged in time; the audit says so."""
+    now = now or timezone.now()
+    unfetched = parking.rows().unfetched(now)
+    found = list(unfetched.order_by("outcome_expires_at").values_list("pk", flat=True)[:limit])
+
+    def delete() -> list[ParkedCall]:
+        mine = unfetched.filter(pk__in=found)
+        lock_now(mine)
+        columns = ("server", "tool", "outcome")
+        rows = list(mine.only(*columns).select_for_update().order_by("pk"))
+        keys = [row.pk for row in rows]
+        calls = ParkedCall.objects.filter(pk=models.OuterRef("parked_call_id"))
+        # The same call may have been made before, and its outcome acknowledged.
+        asked = Elicitation.objects.using(write_alias()).filter(
+            models.Exists(calls.filter(parked_at__lte=models.OuterRef("asked_at"))),
+            parked_call_id__in=keys,
+        )
+        asked.update(never_fetched=True)
+        mine.filter(pk__in=keys).delete()
+        return rows
+
+    deleted = in_transaction(delete, redoable=True) if found else []
+    for row in deleted:
+        logger.warning(
+            "The outcome of a call was never fetched, and is deleted",
+            extra={
+                "parked_call_id": str(row.pk),
+                "server": row.server,
+                "tool": row.tool,
+                "outcome": row.outcome,
+            },
+        )
+    return len(deleted)
 
 
 def delete_expired(*, now: datetime | None = None, limit: int = 500) -> int:

@@ -41,6 +41,7 @@ from ..transactions import (
     refuse_outer_transaction,
     write_alias,
 )
+from .ended import AlreadyEnded, AnyCall, Code, Ended, Outcome, announce
 from .lease import CallInProgressError, Lease
 from .replies import NotSentError
 from .requests import PolicyRefusal, read_requests, response, wanted_answers
@@ -98,7 +99,7 @@ def rows() -> ParkedCallQuerySet:
 
 
 def find(call: Call) -> bool:
-    """Whether this call is parked.
+    """Whether this call is parked, or has ended with nobody's acknowledgement.
 
     Raises:
         AnotherRespondentError: It waits for somebody else.
@@ -207,7 +208,8 @@ def resume(parked_call_id: uuid.UUID | str, *, server: str, is_modern: bool) -> 
         NotSentError: The server would ignore the state and the answers in this session.
         CallInProgressError: Another process has it.
         OuterTransactionError: Called inside a transaction.
-        ParkedCall.DoesNotExist: It has finished.
+        AlreadyEnded: It has ended, and its outcome waits.
+        ParkedCall.DoesNotExist: It has ended, and its outcome was acknowledged.
     """
     lease = Lease(parked_call_id=as_uuid(parked_call_id))
     asked = Elicitation.objects.using(write_alias()).of_call(lease.parked_call_id)
@@ -250,7 +252,7 @@ def resume(parked_call_id: uuid.UUID | str, *, server: str, is_modern: bool) -> 
             if isinstance(found, NotSentError):
                 raise found
             return found
-        _raise_why_not(lease.parked_call_id)
+        _raise_why_not(lease.parked_call_id, server)
 
 
 class _NotNow(Exception):  # no error: rolls back, and then it is looked why
@@ -294,11 +296,14 @@ def _tell_again(ids: Collection[uuid.UUID], retry_at: datetime) -> None:
     closed.filter(delivery="").update(delivery=Delivery.NOT_SENT)
 
 
-def _raise_why_not(parked_call_id: uuid.UUID) -> None:
+def _raise_why_not(parked_call_id: uuid.UUID, server: str) -> None:
     """Say why a call cannot be claimed; return where it can be by now."""
     row = rows().filter(pk=parked_call_id)
-    if not row.exists():
-        raise ParkedCall.DoesNotExist
+    found = row.get()
+    if found.ended_at is not None:
+        if found.server != server:
+            raise WrongServerError
+        raise AlreadyEnded(Outcome.of(found))
     if waiting := waiting_for(parked_call_id):
         raise pending(waiting)
     if row.leased().exists():
@@ -574,6 +579,7 @@ def _row(call: Call, round: Round, carried: Carried) -> ParkedCall:
     return ParkedCall(
         id=call.parked_call_id,
         scope=call.scope,
+        scope_key=row_key(call.scope),
         scope_label=call.scope_label,
         call=call.call,
         server=call.server,
@@ -823,43 +829,45 @@ def leave_working(lease: Lease, *, looked: int, look_at: datetime) -> None:
 
 @sensitive_variables()
 def close(
-    parked_call_id: uuid.UUID,
-    respondent_id: Any,
+    call: AnyCall,
+    ended: Ended,
     *,
     lease: Lease | None = None,
     carried: Carried | None = None,
     asked_once: bool = False,
 ) -> None:
-    """Forget a call that has ended, and note in its elicitations how that was.
+    """Write down how a call ended, and in its elicitations what became of them.
 
     Args:
-        parked_call_id: The call.
-        respondent_id: Whose call it is; where the same call waits for somebody else by now,
-            that is left alone.
+        call: The call. Where the same call waits for somebody else by now, that is left alone.
+        ended: How it ended.
         lease: The lease under which the caller went on with it. Where another process has the
             call by now, only what became of the answers is noted.
         carried: What became of the answers. The server asks for none of those in hand.
         asked_once: Whether nothing else of the call can be left.
     """
     carried = carried or Carried()
+    changes = ended.changes()
 
     def close() -> None:
-        mine = rows().filter(pk=parked_call_id, respondent=respondent_id)
+        parked = rows().parked().filter(pk=call.parked_call_id)
+        mine = parked.filter(respondent=call.respondent_id)
         if lease is not None:
             mine = mine.filter(lease=lease.token)
-        gone, _by_model = mine.delete()
-        if not gone and rows().filter(pk=parked_call_id).exists():
+        if mine.update(**changes):
+            announce(call, ended.code)
+        elif parked.exists():
             note_deliveries({**carried.deliveries, **carried.drop(carried.in_hand)})
             return
         if asked_once and not carried.in_hand:
             note_deliveries(carried.deliveries)
             return
-        before = _Before.of(parked_call_id)
+        before = _Before.of(call.parked_call_id)
         before.put_back(carried, wanted=(), round_number=NO_ROUND)
         before.clear(
             keep_answers=(),
             keep_elicitations=(),
-            reason=inbox.FINISHED,
+            reason=inbox.CANCELLED if ended.code == Code.CANCELLED else inbox.FINISHED,
             dropped_as=carried.dropped,
         )
 

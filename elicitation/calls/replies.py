@@ -241,3 +241,22 @@ class TooManyRoundsError(ElicitationError):
             f"up. ELICITATION_MAX_ROUNDS is {settings.MAX_ROUNDS}.",
             code="too_many_rounds",
         )
+
+
+class CallEndedError(ElicitationError):
+    """The call has ended, and there is no result to return.
+
+    ``outcome`` is a code of ``ParkedCall.Outcome``, and ``reason`` another that says why: of
+    ``finished`` it is ``too_large``, as the result has more bytes than
+    ``ELICITATION_MAX_RESULT_BYTES``.
+    """
+
+    def __init__(self, server: str, tool: str, outcome: str, reason: str) -> None:
+        self.outcome = outcome
+        self.reason = reason
+        why = f"{outcome}: {reason}" if reason else outcome
+        super().__init__(
+            f"The call of '{tool}' at the server '{server}' has ended, and there is no result to "
+            f"return ({why}). Acknowledge its outcome before you make the same call again.",
+            code="call_ended",
+        )

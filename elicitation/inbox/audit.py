@@ -38,6 +38,7 @@ FIELDS = (
     "delivery",
     "resent",
     "notified_at",
+    "never_fetched",
 )
 
 Record = dict[str, str | int | None]

@@ -123,6 +123,9 @@ def announce(signal: Signal, elicitation: Elicitation, *, resent: int = 0) -> No
         elicitation_id=elicitation.pk,
         parked_call_id=elicitation.parked_call_id,
         scope=elicitation.scope,
+        call=elicitation.call,
+        server=elicitation.server,
+        tool=elicitation.tool,
         state=str(elicitation.state),
     )
 

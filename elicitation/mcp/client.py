@@ -12,9 +12,10 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from asgiref.sync import sync_to_async
+from django.views.decorators.debug import sensitive_variables
 from mcp import ClientSession
 from mcp.client.session import (
     ClientRequestContext,
@@ -35,9 +36,11 @@ from mcp.types import (
 
 from .. import inbox
 from ..calls import parking, refusals, requests
+from ..calls.ended import AlreadyEnded, Outcome
 from ..calls.lease import CallInProgressError
 from ..calls.parking import AnotherRespondentError, WrongServerError
 from ..calls.replies import (
+    CallEndedError,
     NotSentError,
     RoundLostError,
     ServerWorkingPending,
@@ -46,8 +49,10 @@ from ..calls.replies import (
 )
 from ..calls.steps import step, to_the_end
 from ..calls.values import Call
+from ..core import ElicitationRefusal
 from ..inbox.listening import between_requests
 from ..models import ServerPolicy
+from . import replies
 from .callbacks import elicitation_callback
 from .capabilities import URLModeOnly
 from .drive import Drive
@@ -58,6 +63,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnotherRespondentError",
+    "CallEndedError",
     "CallInProgressError",
     "InputNotSupportedError",
     "NotSentError",
@@ -95,7 +101,9 @@ async def call_tool(
     """Call a tool; where its server asks a person something, park the call.
 
     The same call made again goes on where it stopped, in any process: it sends what was
-    answered meanwhile, or says what still waits for an answer.
+    answered meanwhile, or says what still waits for an answer. Once it has ended, it returns the
+    stored result, or raises what it ended with, and the tool does not run again until
+    ``elicitation.calls.acknowledge`` has deleted that.
 
     Args:
         session: A connected session, such as ``client.session``.
@@ -128,7 +136,8 @@ async def call_tool(
         RoundLostError: Nobody can know whether the server acted on the answers.
         OuterTransactionError: Called inside a transaction.
         CallInProgressError: Another process is resuming this call.
-        ParkedCall.DoesNotExist: Another process has finished it just now.
+        CallEndedError: The call has ended before, and there is no result to return.
+        ParkedCall.DoesNotExist: It has ended, and was acknowledged just now.
         AnotherRespondentError: The call waits for somebody else.
         InputNotSupportedError: The server asks for sampling or roots, and there are none.
         URLDeclinedError: The server wants a URL to be opened first, and nobody agreed to.
@@ -177,10 +186,11 @@ async def resume(
         progress: As for ``call_tool``.
 
     Raises:
-        ParkedCall.DoesNotExist: The call has finished.
+        ParkedCall.DoesNotExist: There is no such call, or its outcome was acknowledged.
         WrongServerError: The call was parked for another server.
         ElicitationPending, ElicitationRefusal, NotSentError, RoundLostError, CallInProgressError,
-        InputNotSupportedError, URLDeclinedError, TooManyRoundsError, MCPError: As ``call_tool``.
+        InputNotSupportedError, URLDeclinedError, TooManyRoundsError, CallEndedError, MCPError: As
+        ``call_tool``.
     """
     host = Host(session, sampling, roots, progress)
     return await _go_on(host, parked_call_id, server)
@@ -258,6 +268,8 @@ async def _go_on(host: Host, parked_call_id: uuid.UUID | str, server: str) -> Ca
     late: list[parking.Resumed] = []
     try:
         resumed = await step(resume, late.append)
+    except AlreadyEnded as ended:
+        return handed_out(ended.outcome)
     except asyncio.CancelledError:
         # The thread has claimed the call. Give it back, or nobody could resume it until the
         # lease expires.
@@ -278,6 +290,18 @@ async def _go_on(host: Host, parked_call_id: uuid.UUID | str, server: str) -> Ca
             resumed=resumed,
         )
     )
+
+
+@sensitive_variables()
+def handed_out(outcome: Outcome) -> CallToolResult:
+    """Return the stored result of a call that has ended, or raise what it ended with."""
+    result = None if outcome.result is None else replies.read_reply(outcome.result)[1]
+    error = outcome.error()
+    if error is None:
+        return cast("CallToolResult", result)
+    if isinstance(error, ElicitationRefusal):
+        error.result = result
+    raise error from None
 
 
 async def _run(drive: Drive) -> CallToolResult:

@@ -29,6 +29,7 @@ from pydantic import ValidationError
 
 from .. import backoff, inbox
 from ..calls import parking
+from ..calls.ended import BROKEN_OFF, Code, Ended
 from ..calls.hand import Hand, is_decline
 from ..calls.lease import CallInProgressError, Lease
 from ..calls.refusals import log_refusal
@@ -45,6 +46,7 @@ from ..calls.replies import (
 )
 from ..calls.requests import (
     ELICITATION,
+    PolicyRefusal,
     unanswered_action,
     wanted_answers,
 )
@@ -52,7 +54,7 @@ from ..calls.rounds import SETTLED_BY, Event, Rounds, State
 from ..calls.steps import step, to_the_end
 from ..calls.values import Call, Round
 from ..conf import settings
-from ..core import ElicitationRefusal, SchemaRefusal
+from ..core import ElicitationError, ElicitationRefusal, SchemaRefusal
 from ..models import Elicitation, TooLargeError
 from . import replies
 from .dispatcher import Exchange, noted
@@ -80,6 +82,10 @@ RECORD_PAUSES = 0.2, 1.0, 5.0
 
 #: The longest ``Retry-After`` that is kept, in seconds.
 LONGEST_RETRY_AFTER = 86_400.0
+
+
+#: In these states a request may be on its way.
+IN_FLIGHT = frozenset({State.SENDING, State.DECLINING, State.REFUSING, State.WORKING})
 
 
 class _AnyResult(Result, extra="allow"):
@@ -140,6 +146,8 @@ class Drive:
         self.answered = self.declined = self.pauses = self.waits = 0
         # What came back last, or why nobody was asked.
         self.result: Any = None
+        # The same as it arrived.
+        self.reply: Mapping[str, Any] | None = None
         self.error: Exception | None = None
         self.reason = ""
         self.retry_after: float | None = None
@@ -558,7 +566,7 @@ class Drive:
             if event in (Event.ASKS, Event.WORKS):
                 self._begin(replies.round_of(reply, number, sent_at))
             else:
-                self.result = reply
+                self.result, self.reply = reply, exchange.reply
             return event
         if isinstance(error, MCPError):
             round = replies.round_of_error(error, number, sent_at)
@@ -590,7 +598,7 @@ class Drive:
             raise await self._leave_working()
         if state is State.NOT_SENT:
             raise await self._not_sent()
-        await self._recorded(self._close)
+        await self._recorded(self._close, self._ended())
         if state is State.LOST:
             logger.warning("A round was lost", extra=self._log_fields() | {"reason": self.reason})
             raise RoundLostError(self.server, self.tool, self.reason)
@@ -605,17 +613,33 @@ class Drive:
             )
         return self.result
 
+    @sensitive_variables()
+    def _ended(self) -> Ended:
+        """Return how the call ended, as its row keeps it."""
+        if self.rounds.state is State.FINISHED:
+            return Ended(code=Code.FINISHED, result=self.reply)
+        if self.rounds.state is State.LOST:
+            return Ended(code=Code.LOST, reason=self.reason)
+        refusal = self.refusal
+        assert refusal is not None
+        return Ended(
+            code=Code.SWITCHED_OFF if isinstance(refusal, PolicyRefusal) else Code.REFUSED,
+            reason=refusal.code,
+            # The server may have run the tool all the same.
+            result=self.reply if getattr(refusal, "result", None) is not None else None,
+        )
+
     async def _leave_working(self) -> Exception:
         """Leave a call whose server is at work, to be looked after again."""
         working = partial(ServerWorkingPending, self.server, self.tool)
         if self.reason == "task":
             # The round is answered, and goes on as a task: to retry it would start another one.
-            await self._recorded(self._close)
+            await self._recorded(self._close, Ended(code=Code.TASK, result=self.reply))
             return working(task=self.result)
         assert self.lease is not None
         assert self.working_since is not None
         if timezone.now() - self.working_since > settings.WORKING_TTL:
-            await self._recorded(self._close)
+            await self._recorded(self._close, Ended(code=Code.LOST, reason=WORKING_TOO_LONG))
             return RoundLostError(self.server, self.tool, WORKING_TOO_LONG)
         look_at = await step(self._look_again)
         return working(parked_call_id=self.lease.parked_call_id, look_at=look_at)
@@ -666,8 +690,8 @@ class Drive:
         )
         await to_the_end(sync_to_async(put)())
 
-    async def _close(self) -> None:
-        """Forget the call, and say in the audit how it ended."""
+    async def _close(self, ended: Ended) -> None:
+        """Write down how the call ended, in its row and in the audit."""
         if self.call is None or not (self.lease or self.is_stored):
             return
         carried = self._carried()
@@ -676,8 +700,8 @@ class Drive:
             carried = replace(carried, deliveries=deliveries)
         close = partial(
             parking.close,
-            self.call.parked_call_id,
-            self.call.respondent_id,
+            self.call,
+            ended,
             lease=self.lease,
             carried=carried,
             # Nothing else of the call can be left.
@@ -689,11 +713,12 @@ class Drive:
 
     async def _break_off(self, error: BaseException) -> None:
         """After an exception, close the call, or put back what was taken and give it back."""
+        is_sent = self.rounds.state in IN_FLIGHT
         is_answered = self.hand.break_off()
         given_up = isinstance(error, URLDeclinedError | TooManyRoundsError)
         if is_answered or self.is_over or given_up:
             # The stored round is over: to go on from it would be to send an answer twice.
-            await self._close()
+            await self._close(_broken_off(error, is_sent=is_sent))
         elif self.is_stored and self.lease and self.working_since is not None:
             await to_the_end(sync_to_async(self._look_again)())
         else:
@@ -743,6 +768,20 @@ class Drive:
         if self.call is not None:
             fields["parked_call_id"] = str(self.call.parked_call_id)
         return fields
+
+
+def _broken_off(error: BaseException, *, is_sent: bool) -> Ended:
+    """Return how a call ended that an exception broke off.
+
+    Args:
+        error: The exception.
+        is_sent: Whether a request was on its way just then.
+    """
+    if isinstance(error, RoundLostError):
+        return Ended(code=Code.LOST, reason=error.reason)
+    if isinstance(error, ElicitationError):
+        return Ended(code=Code.GIVEN_UP, reason=error.code)
+    return Ended(code=Code.LOST if is_sent else Code.GIVEN_UP, reason=BROKEN_OFF)
 
 
 def _declines(round: Round) -> dict[str, InputResponse]:

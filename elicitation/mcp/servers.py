@@ -18,6 +18,7 @@ from mcp.shared.dispatcher import ProgressFnT
 from mcp.types import CallToolResult
 
 from ..calls import parking
+from ..calls.ended import Outcome
 from ..calls.replies import NotSentError
 from ..calls.values import Call
 from ..conf import NamedServer, settings
@@ -80,6 +81,9 @@ async def resume(
 ) -> CallToolResult:
     """Go on with a parked call, as ``elicitation.calls.resume`` says."""
     row = await sync_to_async(_row)(parked_call_id)
+    if row.ended_at is not None:
+        # For this no server has to be there.
+        return client.handed_out(Outcome.of(row))
     named = _named(row.server)
     asking = elicitation_callback(
         row.server,
@@ -107,7 +111,7 @@ def _named(server: str) -> NamedServer:
 
 
 def _row(parked_call_id: uuid.UUID | str) -> ParkedCall:
-    """Return a parked call with its policy and its respondent, in one query."""
+    """Return a call's row with its policy and its respondent, in one query."""
     rows = parking.rows().select_related("policy", "respondent")
     # The rest is read with the claim.
     rows = rows.defer("arguments", "requests", "request_state", "options")

@@ -12,9 +12,10 @@ import anyio
 import mcp
 from asgiref.sync import async_to_sync
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 from mcp.types import CallToolResult, TextContent, Tool
 
+from elicitation import calls
 from elicitation.core import ElicitationError, ElicitationPending, ElicitationRefusal
 from elicitation.mcp.client import CallInProgressError, aclient_options, call_tool, resume
 from elicitation.models import ParkedCall
@@ -74,8 +75,32 @@ def _work(run_id: UUID, parked_call_id: UUID | None) -> None:
         connection.close()
 
 
+def fetch(scope: str, parked_call_id: UUID) -> None:
+    """Keep how a parked call ended, and acknowledge it: both or neither, and once."""
+    with transaction.atomic():
+        try:
+            outcome = calls.outcome(parked_call_id)
+        except ParkedCall.DoesNotExist:
+            return  # fetched before
+        run = DemoRun.of_scope(scope)
+        if calls.acknowledge(outcome) and run is not None:
+            run.close(*_kept(outcome))
+
+
+def _kept(outcome: calls.Outcome) -> tuple[State, str]:
+    error = outcome.error()
+    if error is None:
+        result = CallToolResult.model_validate(outcome.result)
+        return (State.FAILED if result.is_error else State.FINISHED), _text(result)
+    refused = isinstance(error, ElicitationRefusal)
+    return (State.REFUSED if refused else State.FAILED), str(error)
+
+
 async def _drive(run: DemoRun, parked_call_id: UUID | None) -> tuple[State, str] | None:
-    """Return how the run ended; None while it waits for a person."""
+    """Return how the run ended; None while it waits for a person.
+
+    Of a call that was parked the run knows by ``fetch`` already: then this changes nothing.
+    """
     options = await aclient_options(settings.DEMO_SERVER)
     try:
         async with mcp.Client(settings.DEMO_MCP_URL, mode=PROTOCOL, **options) as client:

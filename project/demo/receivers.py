@@ -3,9 +3,9 @@ from uuid import UUID
 
 from django.dispatch import receiver
 
-from elicitation.signals import elicitation_closed
+from elicitation.signals import call_finished, elicitation_closed
 from project.demo import agent
-from project.demo.models import DemoRun
+from project.demo.models import SCOPE_PREFIX, DemoRun
 
 
 @receiver(elicitation_closed, dispatch_uid="demo-agent")
@@ -14,3 +14,10 @@ def take_up_again(scope: str, parked_call_id: UUID, **kwargs: Any) -> None:
     run = DemoRun.of_scope(scope)
     if run is not None:
         agent.start(run, parked_call_id)
+
+
+@receiver(call_finished, dispatch_uid="demo-agent-fetch")
+def fetch(scope: str, parked_call_id: UUID, **kwargs: Any) -> None:
+    """Fetch how the tool call ended; other hosts fetch theirs."""
+    if scope.startswith(SCOPE_PREFIX):
+        agent.fetch(scope, parked_call_id)

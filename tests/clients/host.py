@@ -58,7 +58,7 @@ async def call(names: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
         while isinstance(error, ExceptionGroup):
             error = error.exceptions[0]
         return {"error": f"{type(error).__name__}: {error}"}
-    parked = await ParkedCall.objects.filter(scope=asked["conversation"]).aexists()
+    parked = await ParkedCall.objects.parked().filter(scope=asked["conversation"]).aexists()
     return {"parked": parked, "said": said}
 
 

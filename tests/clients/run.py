@@ -316,7 +316,7 @@ def test_client(
     assert {question.delivery for question in questions} == {"delivered"}
     assert {question.in_call for question in questions} == {way == "waits"}
     assert not StoredFormAnswer.objects.exists()
-    assert not ParkedCall.objects.exists()
+    assert not ParkedCall.objects.parked().exists()
     assert spoken.setdefault(row, returned["revision"]) == returned["revision"]
     outcomes[*row, case.title] = "works" + (", one by one" if one_by_one(case, questions) else "")
 

@@ -19,17 +19,17 @@ from elicitation.calls import background
 from elicitation.core import FormAnswer
 from elicitation.mcp import connections
 from elicitation.models import Elicitation, ParkedCall
-from elicitation.signals import call_due, elicitation_closed
+from elicitation.signals import call_due, call_finished, elicitation_closed
 from tests.asking import allow
 from tests.integration.conftest import Host
-from tests.integration.scripted import ScriptedServer, accepted, ask, form, said, text
+from tests.integration.scripted import ScriptedServer, accepted, ask, form, text
 from tests.ops.conftest import NAME, park
 from tests.processes import BASE_DIR
 
 if TYPE_CHECKING:
     from pytest_django.fixtures import SettingsWrapper
 
-PAGES = ("hosts-recipes", "notifications", "operations", "signals")
+PAGES = ("hosts", "hosts-recipes", "notifications", "operations", "signals")
 
 
 def blocks_of(page: str) -> dict[str, str]:
@@ -56,6 +56,7 @@ def disconnect() -> Iterator[None]:
     for uid in ("go-on", "resume-with-celery", "resume-with-tasks"):
         elicitation_closed.disconnect(dispatch_uid=uid)
         call_due.disconnect(dispatch_uid=uid)
+    call_finished.disconnect(dispatch_uid="fetch")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -87,6 +88,12 @@ def test_every_check_is_in_the_table() -> None:
     made |= {f"W{number}" for number in re.findall(r"insecure\(\s+(\d+),", source)}
     assert checks.__doc__
     assert written == made
+
+
+def test_every_way_in_which_a_call_ends_is_explained() -> None:
+    page = (BASE_DIR / "docs" / "hosts.md").read_text()
+    for code in ParkedCall.Outcome.values:
+        assert f"\n| `{code}` |" in page
 
 
 def test_every_way_in_which_a_delivery_ends_is_explained() -> None:
@@ -180,22 +187,19 @@ def test_a_run_goes_on_in_a_task(
         return mcp.Client(server.server, **options)
 
     monkeypatch.setattr(connections, "connect", connect)
-    told: list[tuple[str, Any]] = []
-
-    def tell_agent(parked_call_id: str, result: Any = None, error: str = "") -> None:
-        told.append((parked_call_id, error or said(result)))
-
+    saved: list[tuple[str, str, str, Any]] = []
     if queue == "celery":
         from celery import Celery
 
         app = Celery("recipes", broker="memory://", set_as_current=True)
         app.conf.task_always_eager = True
         app.conf.task_eager_propagates = True
-        names = run("go_on", "celery", tell_agent=tell_agent)
+        names = run("go_on", "celery")
     else:
-        names = run("go_on", "tasks", tell_agent=tell_agent)
+        names = run("go_on", "tasks")
         # The backend that runs a task at once imports it by its path.
         globals()["resume_call"] = names["resume_call"]
+    fetching = run("fetch", save_message=lambda *message: saved.append(message))
     host = Host(server, user)
     pending = host.pending()
     (key,) = pending.elicitation_ids
@@ -212,11 +216,14 @@ def test_a_run_goes_on_in_a_task(
 
     # Told too early, and by mistake: it still waits, and nothing happens.
     tell()
-    assert told == []
+    assert saved == []
     inbox.answer(key, {"name": FormAnswer(other_text="Ada")}, by=user)
-    assert told == [(str(pending.parked_call_id), "for Ada")]
+    ((scope, _call, code, result),) = saved
+    assert (scope, code) == (question.scope, "finished")
+    assert result["content"] == [{"type": "text", "text": "for Ada"}]
     assert not ParkedCall.objects.exists()
     assert Elicitation.objects.get().delivery == "delivered"
-    # Told once more by the outbox: the call has ended.
+    # Told once more by the outbox: the call has ended, and its outcome was fetched.
     tell()
-    assert len(told) == 1
+    fetching["fetch"](parked_call_id=pending.parked_call_id)
+    assert len(saved) == 1

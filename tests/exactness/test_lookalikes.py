@@ -103,7 +103,7 @@ def test_an_answer_reaches_only_the_call_it_was_given_to(user: User, part: str) 
             assert isinstance(call(other), ElicitationPending)
         assert said(call(name)) == name.strip()
     assert not StoredFormAnswer.objects.exists()
-    assert not ParkedCall.objects.exists()
+    assert not ParkedCall.objects.parked().exists()
 
 
 def test_names_that_fold_to_one_storage_key_are_told_apart() -> None:

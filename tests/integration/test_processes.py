@@ -97,7 +97,7 @@ def test_a_tool_of_two_rounds_finishes_in_the_third_process(
     ]
     # A retry has another id than the request it retries, over whichever connection it comes.
     assert len({call["id"] for call in http_server.seen}) == 3
-    assert not ParkedCall.objects.exists()
+    assert not ParkedCall.objects.parked().exists()
     assert not StoredFormAnswer.objects.exists()
 
 

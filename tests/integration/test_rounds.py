@@ -17,7 +17,7 @@ from django.utils import timezone
 from mcp import MCPError
 from mcp.types import CallToolRequestParams, CreateMessageResult, ListRootsResult, TextContent
 
-from elicitation import inbox
+from elicitation import calls, inbox
 from elicitation.calls import parking
 from elicitation.calls.lease import Lease
 from elicitation.calls.requests import PolicyRefusal
@@ -77,7 +77,7 @@ def two_rounds(params: CallToolRequestParams) -> Any:
 
 
 def nothing_is_left() -> None:
-    assert not ParkedCall.objects.exists()
+    assert not ParkedCall.objects.parked().exists()
     assert not StoredFormAnswer.objects.exists()
     assert not Elicitation.objects.pending().exists()
 
@@ -873,7 +873,7 @@ def test_a_park_that_fails_in_the_middle_leaves_nothing(
     with pytest.raises(RuntimeError):
         host.call()
     assert not Elicitation.objects.exists()
-    assert not ParkedCall.objects.exists()
+    assert not ParkedCall.objects.parked().exists()
 
 
 def test_an_answer_is_in_no_log_record(
@@ -894,6 +894,7 @@ def test_an_answer_is_in_no_log_record(
         answered = host.pending()
         host.answer(answered, note=canary)
         host.resume(answered)
+        assert calls.acknowledge(calls.outcome(answered.parked_call_id))
         lost = host.pending(arguments={"lose": True})
         host.answer(lost, note=canary)
         with pytest.raises(RoundLostError):
@@ -940,6 +941,9 @@ def test_a_finished_call_cannot_be_resumed(host_for: HostFor) -> None:
     pending = host.pending()
     host.answer(pending, plan="team")
     host.resume(pending)
+    # The result is handed out again, until it is acknowledged.
+    assert said(host.resume(pending)) == "{'plan': 'team'}"
+    assert calls.acknowledge(pending.parked_call_id)
     with pytest.raises(ParkedCall.DoesNotExist):
         host.resume(pending)
 

@@ -66,7 +66,7 @@ def test_resume_of_one_round(host_for: HostFor) -> None:
         assert said(host.resume(pending)) == "{'plan': 'team'}"
     assert found.statements - 1 <= 12 + WRITE_LOCK, found.sql
     assert found.transactions <= 3
-    assert not ParkedCall.objects.exists()
+    assert not ParkedCall.objects.parked().exists()
 
 
 def test_resume_into_another_round(host_for: HostFor) -> None:

@@ -12,7 +12,7 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth.models import User
 from mcp.types import CallToolRequestParams
 
-from elicitation import inbox
+from elicitation import calls, inbox
 from elicitation.calls.in_call import answer_in_call
 from elicitation.calls.replies import TooManyRoundsError
 from elicitation.calls.requests import PolicyRefusal
@@ -79,6 +79,8 @@ def test_and_one_whose_server_may_not_ask_or_asks_too_often(
     with pytest.raises(TooManyRoundsError):
         host.resume(pending)
     assert [action for action, _ in server.answers] == ["accept", word]
+    assert pending.parked_call_id is not None
+    assert calls.acknowledge(pending.parked_call_id)
     ServerPolicy.objects.update(policy="url")
     with pytest.raises(PolicyRefusal):
         host.call()

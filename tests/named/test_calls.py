@@ -51,8 +51,22 @@ async def test_a_call_is_parked_and_goes_on(way: str, serve: Serve, user: User) 
     await answer(user, "blue")
     assert said(await calls.resume(pending.parked_call_id)) == "blue"
     assert shop.said == [("", "blue")]
+    assert await calls.aacknowledge(await calls.aoutcome(str(pending.parked_call_id)))
     with pytest.raises(ParkedCall.DoesNotExist):
         await calls.resume(pending.parked_call_id)
+
+
+@in_a_loop
+async def test_an_outcome_is_handed_out_though_the_server_is_gone(
+    serve: Serve, user: User, settings: SettingsWrapper
+) -> None:
+    shop = serve("shop", "http")
+    pending = await asked("shop", user)
+    await answer(user, "blue")
+    result = await calls.resume(pending.parked_call_id)
+    settings.ELICITATION_SERVERS = {}
+    assert await calls.resume(pending.parked_call_id) == result
+    assert shop.said == [("", "blue")]
 
 
 @WAYS

@@ -171,6 +171,8 @@ def test_a_process_that_was_forked_has_a_loop_of_its_own() -> None:
     """As the workers of Gunicorn and Celery are."""
     code = """
 import asyncio, os, warnings
+import django
+django.setup()
 from elicitation.calls import background
 
 # Python 3.12 warns of every fork of a process that has threads.
@@ -193,6 +195,8 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_what_is_open_at_the_end_of_a_process_is_closed() -> None:
     code = """
 import asyncio
+import django
+django.setup()
 from elicitation.calls import background
 
 async def begin():

@@ -27,11 +27,16 @@ from django.conf import settings  # noqa: E402
 from django.contrib.auth.models import User  # noqa: E402
 from django.core.management import call_command  # noqa: E402
 
-from elicitation import inbox  # noqa: E402
+from elicitation import calls, inbox  # noqa: E402
 from elicitation.core import ElicitationPending, FormAnswer  # noqa: E402
-from elicitation.mcp.client import CallInProgressError, call_tool, resume  # noqa: E402
+from elicitation.mcp.client import (  # noqa: E402
+    CallEndedError,
+    CallInProgressError,
+    call_tool,
+    resume,
+)
 from elicitation.models import Elicitation, ParkedCall  # noqa: E402
-from elicitation.signals import elicitation_closed  # noqa: E402
+from elicitation.signals import call_finished, elicitation_closed  # noqa: E402
 from tests.integration.scripted import ScriptedServer, accepted, ask, form, text  # noqa: E402
 
 # Everything happens within seconds here.
@@ -80,7 +85,7 @@ def connected(work: Any) -> Any:
                 return pending.elicitation_ids
             except CallInProgressError:
                 counts["in progress"] += 1
-            except ParkedCall.DoesNotExist:
+            except (CallEndedError, ParkedCall.DoesNotExist):
                 counts["gone"] += 1
             else:
                 counts["finished"] += 1
@@ -93,6 +98,12 @@ def take_up(parked_call_id: uuid.UUID, **kwargs: Any) -> None:
     connected(lambda session: resume(session, parked_call_id, server="shop"))
 
 
+def fetch(parked_call_id: uuid.UUID, **kwargs: Any) -> None:
+    """Acknowledge how a call ended, or die before that: the outbox tells somebody."""
+    if random.random() < 0.7:  # noqa: S311
+        counts["fetched"] += calls.acknowledge(parked_call_id)
+
+
 def work(respondent: User) -> None:
     """Make a call, answer it or not, and go on with it or not."""
     scope = str(uuid.uuid4())
@@ -101,6 +112,7 @@ def work(respondent: User) -> None:
             session, server="shop", tool="tool", scope=scope, respondent=respondent
         )
     )
+    counts["made"] += 1
     for key in waiting:
         chance = random.random()  # noqa: S311
         if chance < 0.1:
@@ -123,6 +135,7 @@ def main() -> None:
     logging.getLogger().addHandler(handler)
     logging.getLogger("elicitation").setLevel(logging.INFO)
     logging.getLogger("mcp").setLevel(logging.ERROR)
+    call_finished.connect(fetch)
     print("ready", flush=True)  # noqa: T201
     sys.stdin.readline()
     end = time.monotonic() + SECONDS

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from elicitation import inbox
 from elicitation.calls import parking
+from elicitation.calls.ended import Code, Ended
 from elicitation.inbox import audit
 from elicitation.models import Elicitation, StoredFormAnswer
 from tests import processes
@@ -45,8 +46,8 @@ def test_a_record_says_all_that_became_of_a_question(user: User) -> None:
     answer(asked, user)
     StoredFormAnswer.objects.all().delete()
     parking.close(
-        asked.parked_call_id,
-        asked.respondent_id,
+        asked,
+        Ended(code=Code.FINISHED),
         carried=parking.Carried(deliveries={asked.pk: "delivered"}),
     )
     asked.refresh_from_db()

@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from elicitation import store
 from elicitation.calls import outbox, parking
+from elicitation.calls.ended import Code, Ended
 from elicitation.calls.lease import Lease
 from elicitation.core import ElicitationRefusal
 from elicitation.models import Elicitation, ParkedCall, StoredFormAnswer
@@ -39,11 +40,16 @@ def run(**options: Any) -> str:
 
 
 def line(
-    expired: int = 0, answers: int = 0, calls: int = 0, addresses: int = 0, old: int = 0
+    expired: int = 0,
+    answers: int = 0,
+    calls: int = 0,
+    outcomes: int = 0,
+    addresses: int = 0,
+    old: int = 0,
 ) -> str:
     return (
         f"expired elicitations {expired}, deleted answers {answers}, closed calls {calls}, "
-        f"removed URLs {addresses}, deleted old elicitations {old}\n"
+        f"deleted outcomes {outcomes}, removed URLs {addresses}, deleted old elicitations {old}\n"
     )
 
 
@@ -60,8 +66,8 @@ def everything(user: User) -> dict[str, Elicitation]:
     StoredFormAnswer.objects.filter(elicitation_id=made["unused"].pk).update(expires_at=past)
     age(made["abandoned"], closed_at=8 * DAY)
     parking.close(
-        made["old"].parked_call_id,
-        made["old"].respondent_id,
+        made["old"],
+        Ended(code=Code.FINISHED),
         carried=parking.Carried(deliveries={made["old"].pk: "delivered"}),
     )
     age(made["old"], closed_at=91 * DAY)
@@ -97,8 +103,11 @@ def test_it_does_what_is_due_and_says_so_in_one_line(
     assert [signal["elicitation_id"] for signal in sent] == [everything["due"].pk]
     answers = set(StoredFormAnswer.objects.values_list("elicitation_id", flat=True))
     assert answers == {everything["due"].pk, everything["answered"].pk}
-    calls = set(ParkedCall.objects.values_list("call", flat=True))
+    calls = set(ParkedCall.objects.parked().values_list("call", flat=True))
     assert calls == {"due", "waits", "unused", "answered"}
+    # The host is told that nobody went on with it.
+    ended = ParkedCall.objects.ended().get(call="abandoned")
+    assert (ended.outcome, ended.outcome_reason) == ("given_up", "never_resumed")
 
 
 def test_batches_are_as_large_as_was_said(user: User) -> None:

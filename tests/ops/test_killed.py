@@ -61,7 +61,7 @@ class Site:
 
     def assert_finished(self, *names: str) -> None:
         assert self.sent == [["accept", {"name": name}] for name in names]
-        assert not ParkedCall.objects.exists()
+        assert not ParkedCall.objects.parked().exists()
         assert not StoredFormAnswer.objects.exists()
         assert not Elicitation.objects.undelivered().exists()
 

@@ -11,6 +11,8 @@ from django.test import Client
 from django.utils import timezone
 
 from elicitation import metrics
+from elicitation.calls import parking
+from elicitation.calls.ended import Code, Ended
 from elicitation.models import Elicitation, ParkedCall, StoredFormAnswer
 
 from .conftest import ANSWER, age, answer, park
@@ -31,11 +33,15 @@ def rows(user: User) -> None:
     age(due, expires_at=1)
     age(answer(answered, user), closed_at=30)
     Elicitation.objects.filter(pk=other.pk).update(server='a "quoted" \\ name')
+    (ended,) = park(user, call="ended")
+    parking.close(ended, Ended(code=Code.FINISHED))
+    ParkedCall.objects.ended().update(ended_at=timezone.now() - timedelta(seconds=60))
+    Elicitation.objects.filter(pk=ended.pk).delete()
 
 
 def test_a_snapshot(rows: None, django_assert_num_queries: DjangoAssertNumQueries) -> None:
     now = timezone.now()
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(7):
         taken = metrics.snapshot(now)
     assert taken.taken_at == now
     other = 'a "quoted" \\ name'
@@ -50,6 +56,8 @@ def test_a_snapshot(rows: None, django_assert_num_queries: DjangoAssertNumQuerie
     assert taken.oldest_undelivered["shop"] == pytest.approx(30, abs=5)
     assert taken.parked_calls == {"shop": 4}
     assert taken.stored_answers == {"shop": 1}
+    assert taken.outcomes == {"shop": 1}
+    assert taken.oldest_outcome["shop"] == pytest.approx(60, abs=5)
 
 
 def test_a_question_that_expired_is_counted_once(rows: None, user: User) -> None:
@@ -74,7 +82,11 @@ def test_the_prometheus_format(rows: None) -> None:
     assert 'elicitation_undelivered{server="shop"} 1' in lines
     assert 'elicitation_parked_calls{server="shop"} 4' in lines
     assert 'elicitation_stored_answers{server="shop"} 1' in lines
-    assert sum(line.startswith("# TYPE ") for line in lines) == 6
+    assert 'elicitation_outcomes{server="shop"} 1' in lines
+    assert any(
+        line.startswith('elicitation_oldest_outcome_seconds{server="shop"} 6') for line in lines
+    )
+    assert sum(line.startswith("# TYPE ") for line in lines) == 8
     assert ANSWER not in text
 
 
@@ -88,6 +100,8 @@ def test_large_numbers_are_written_out() -> None:
         oldest_undelivered={},
         parked_calls=empty,
         stored_answers=empty,
+        outcomes=empty,
+        oldest_outcome={},
     )
     text = metrics.prometheus(taken)
     assert 'state="pending"} 12345678\n' in text
@@ -126,4 +140,4 @@ class TestView:
 
 
 def test_rows_of_all_kinds_were_made(rows: None) -> None:
-    assert (ParkedCall.objects.count(), StoredFormAnswer.objects.count()) == (4, 1)
+    assert (ParkedCall.objects.parked().count(), StoredFormAnswer.objects.count()) == (4, 1)

@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from elicitation import inbox
 from elicitation.calls import outbox, parking
+from elicitation.calls.ended import Code, Ended
 from elicitation.management.commands import elicitation_resume
 from elicitation.models import Elicitation, ParkedCall, StoredFormAnswer
 from elicitation.signals import elicitation_closed
@@ -55,6 +56,9 @@ def test_a_host_is_told_again_after_a_minute(user: User, sent: Sent) -> None:
         "elicitation_id": asked.pk,
         "parked_call_id": asked.parked_call_id,
         "scope": "chat-1",
+        "call": "call-1",
+        "server": "shop",
+        "tool": "buy",
         "state": "answered",
     }
 
@@ -171,8 +175,8 @@ def test_a_call_that_was_given_up_can_still_be_resumed(lost: Lost, user: User) -
     # The host takes it up after all: the answer is still there, and is sent.
     assert StoredFormAnswer.objects.all().delete()[0] == 1
     parking.close(
-        question.parked_call_id,
-        question.respondent_id,
+        question,
+        Ended(code=Code.FINISHED),
         carried=parking.Carried(deliveries={question.pk: "delivered"}),
     )
     question.refresh_from_db()

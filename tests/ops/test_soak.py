@@ -20,7 +20,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.utils import timezone
 
-from elicitation.models import Elicitation, ServerPolicy
+from elicitation.models import Elicitation, ParkedCall, ServerPolicy
 from tests import processes
 
 from .conftest import park
@@ -100,11 +100,17 @@ def test_nothing_is_sent_twice_and_nothing_fails(user: User, tmp_path: Path) -> 
     assert delivered == set(received)
     lost = [key for key, row in rows_by_id.items() if row.delivery == "round_lost"]
     assert lost == []
+    # Each call that ended was acknowledged by one, or still waits to be; one is of ``old``.
+    calls = ParkedCall.objects
+    ended = total(results, "made") + 1 - calls.parked().count()
+    assert total(results, "fetched") + calls.ended().count() == ended
+    assert total(results, "fetched") > 0
     assert not Elicitation.objects.closed_before(timezone.now() - timedelta(days=90)).exists()
     print(  # noqa: T201
         f"\n{SECONDS:g} s: {len(received)} answers received, "
         f"{total(results, 'conflicts')} passing conflicts, "
         f"{Elicitation.objects.filter(resent__gt=0).count()} calls told again, "
+        f"{total(results, 'fetched')} outcomes acknowledged, "
         f"{total(results, 'cleanups')} cleanups"
     )
     assert Elicitation.objects.filter(resent__gt=0).exists()

@@ -82,7 +82,7 @@ class Driver:
 
         result = async_to_sync(both)()
         assert self.person.waiting() == []
-        assert not ParkedCall.objects.exists()
+        assert not ParkedCall.objects.parked().exists()
         assert not StoredFormAnswer.objects.exists()
         return result
 

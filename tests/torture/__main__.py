@@ -230,6 +230,7 @@ def add_bystanders(user: User) -> None:
         ParkedCall(
             **names,
             id=row_key("call", str(number)),
+            scope_key=row_key(BYSTANDERS),
             respondent=user,
             arguments="null",
             round=1,

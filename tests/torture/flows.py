@@ -24,13 +24,19 @@ from django.db import DatabaseError, InterfaceError, connections
 from django.utils import timezone
 from mcp.types import ElicitRequestFormParams, ListRootsRequest, ListRootsResult
 
-from elicitation import inbox
+from elicitation import calls, inbox
 from elicitation.calls import in_call, outbox
 from elicitation.conf import settings
 from elicitation.core import ElicitationError, ElicitationPending, FormAnswer
 from elicitation.mcp import drive
 from elicitation.mcp.callbacks import elicitation_callback
-from elicitation.mcp.client import RoundLostError, aclient_options, call_tool, resume
+from elicitation.mcp.client import (
+    CallEndedError,
+    RoundLostError,
+    aclient_options,
+    call_tool,
+    resume,
+)
 from elicitation.models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
 from elicitation.signals import call_due, elicitation_asked, elicitation_closed
 from tests.integration.scripted import ScriptedServer, ask, form, text
@@ -193,6 +199,9 @@ class Flow:
                 self.blame("result thrown away", repr(outcome))
             elif isinstance(outcome, RoundLostError):
                 self.end = "round lost"
+            elif isinstance(outcome, CallEndedError):
+                # It broke off after an answer was sent, so that nothing can go on from there.
+                self.end = f"{outcome.outcome}: {outcome.reason}"
             elif not isinstance(outcome, _EXPECTED):
                 self.blame("other errors", repr(outcome))
 
@@ -237,7 +246,7 @@ class Flow:
         finally:
             for signal in (elicitation_closed, call_due):
                 signal.disconnect(hear)
-        if keys and ParkedCall.objects.filter(pk=keys[0]).exists():
+        if keys and ParkedCall.objects.parked().filter(pk=keys[0]).exists():
             self.parked_call_id = keys[0]
             return True
         return False
@@ -285,12 +294,23 @@ class Flow:
         for mark in told:
             self.blame("audit wrong", f"the server has {mark}, which is in no row")
         answers = StoredFormAnswer.objects.filter(scope=self.scope).count()
-        calls = ParkedCall.objects.filter(scope=self.scope).count()
-        if answers or calls:
-            self.blame("left behind", f"{answers} answers, {calls} calls")
+        parked = ParkedCall.objects.parked().filter(scope=self.scope).count()
+        if answers or parked:
+            self.blame("left behind", f"{answers} answers, {parked} calls")
+        self._fetch()
         self.counts[f"ended: {self.end or 'never'}"] += 1
         # Few rows are looked through faster.
         self._elicitations().delete()
+
+    def _fetch(self) -> None:
+        """Fetch how the call ended, which says no other than what the host saw."""
+        for row in ParkedCall.objects.ended().filter(scope=self.scope):
+            outcome = calls.outcome(row.pk)
+            if self.results and outcome.code != "finished" and self.end == "result":
+                self.blame("outcome wrong", outcome.code)
+            self.counts[f"outcome: {outcome.code}"] += 1
+            if not calls.acknowledge(outcome):
+                self.blame("outcome wrong", "it was there, and could not be acknowledged")
 
     def _elicitations(self) -> Any:
         return Elicitation.objects.filter(scope=self.scope)

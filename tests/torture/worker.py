@@ -10,7 +10,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
@@ -23,7 +23,7 @@ from django.core.management import call_command
 from django.db import DatabaseError, connections
 from django.test import Client
 
-from elicitation import inbox
+from elicitation import calls, inbox
 from elicitation.core import (
     ElicitationError,
     ElicitationPending,
@@ -32,7 +32,7 @@ from elicitation.core import (
     parse_requested_schema,
 )
 from elicitation.mcp.client import call_tool
-from elicitation.models import Elicitation, ParkedCall, StoredFormAnswer
+from elicitation.models import Elicitation, ParkedCall, StoredFormAnswer, parked_call_id
 from elicitation.store import DatabaseFormAnswerStore
 from tests.integration.scripted import ScriptedServer, ask, form, text
 
@@ -203,6 +203,10 @@ class Worker:
             outcome = async_to_sync(run)()
             if outcome == "failed":
                 raise self.failure
+            key = parked_call_id(scope="calls", call=str(number), server="shop", tool="tool")
+            # As a host does, so that the same call can be made anew.
+            with suppress(calls.CallNotEndedError):
+                calls.acknowledge(key)
             done(outcome)
 
     def tool(self, params: CallToolRequestParams) -> Any:

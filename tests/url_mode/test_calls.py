@@ -91,7 +91,7 @@ def consent(pending: ElicitationPending, user: User) -> Elicitation:
 
 
 def nothing_is_left() -> None:
-    assert not ParkedCall.objects.exists()
+    assert not ParkedCall.objects.parked().exists()
     assert not StoredFormAnswer.objects.exists()
     assert not Elicitation.objects.pending().exists()
 

@@ -140,7 +140,7 @@ def stored() -> list[StoredFormAnswer]:
 
 
 def is_parked(pending: ElicitationPending) -> bool:
-    return ParkedCall.objects.filter(pk=str(pending.parked_call_id)).exists()
+    return ParkedCall.objects.parked().filter(pk=str(pending.parked_call_id)).exists()
 
 
 def delivery(pending: ElicitationPending) -> str:

@@ -19,6 +19,7 @@ from django.utils import timezone
 from mcp.client.extension import ClientExtension, ResultClaim
 from mcp.types import CallToolResult, Result, TextContent
 
+from elicitation import calls
 from elicitation.calls import outbox, parking
 from elicitation.calls.replies import NotSentError, RoundLostError, ServerWorkingPending
 from elicitation.core import ElicitationPending
@@ -229,6 +230,11 @@ def test_case_A3_a_task_is_no_lost_round(host: Host) -> None:
     # To retry the round would start another task.
     assert not is_parked(pending)
     assert delivery(pending) == "delivered"
+    outcome = calls.outcome(key)
+    assert (outcome.code, outcome.result) == ("task", got.task)
+    handed_out = outcome.error()
+    assert isinstance(handed_out, ServerWorkingPending)
+    assert handed_out.task == got.task
 
 
 # --- A4: refused before anything read it -----------------------------------------------------

@@ -212,4 +212,4 @@ def test_case_B3_a_lease_ends_by_the_clock_of_the_database(
         again = host.resume(again)
     assert isinstance(again, CallToolResult)
     assert host.server.sent == [ACCEPT]
-    assert not ParkedCall.objects.exists()
+    assert not ParkedCall.objects.parked().exists()

@@ -256,7 +256,7 @@ def test_a_server_that_was_restarted_in_round_2(shop: Shop, clock: Clock, custom
     assert len(shop.orders) == 1
     assert shop.orders[0]["seats"] == {"seats": 3}
     assert stored() == []
-    assert not ParkedCall.objects.exists()
+    assert not ParkedCall.objects.parked().exists()
 
 
 def test_a_server_that_is_down_for_a_while(

@@ -314,7 +314,7 @@ def test_a_first_call_that_is_refused_is_the_host_s_to_repeat(status: int, host:
     got = host.call()
     assert isinstance(got, NotSentError)
     assert (got.reason, got.parked_call_id) == (f"http_{status}", None)
-    assert not ParkedCall.objects.exists()
+    assert not ParkedCall.objects.parked().exists()
 
 
 IN_TWO_HOURS = "in two hours"

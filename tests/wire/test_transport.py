@@ -305,5 +305,5 @@ def test_a_first_call_that_fails_is_the_host_s_to_judge(reply: Reply, host: Host
     """No answer was on its way: the error goes up as it came."""
     host.server.first = reply
     assert isinstance(host.call(), mcp.MCPError)
-    assert not ParkedCall.objects.exists()
+    assert not ParkedCall.objects.parked().exists()
     assert len(host.server.calls) == 1

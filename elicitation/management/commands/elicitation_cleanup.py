@@ -23,10 +23,10 @@ class Command(BaseCommand):
 
     help = (
         "Close elicitations whose deadline has passed and send the signal. Delete expired "
-        "answers. Close calls that no host has resumed for ELICITATION_ABANDON_AFTER. Remove "
-        "URLs that nobody can open any more. Delete closed elicitations after "
-        "ELICITATION_RETENTION_DAYS. Works in small batches. Several copies can run at the same "
-        "time. Run it every few minutes."
+        "answers. Close calls that no host has resumed for ELICITATION_ABANDON_AFTER. Delete "
+        "outcomes that no host has fetched for ELICITATION_RESULT_TTL. Remove URLs that nobody "
+        "can open any more. Delete closed elicitations after ELICITATION_RETENTION_DAYS. Works "
+        "in small batches. Several copies can run at the same time. Run it every few minutes."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -57,6 +57,7 @@ class Command(BaseCommand):
             expired = questions.due(now).count() + questions.orphaned().count()
             answers = StoredFormAnswer.objects.using(alias).expired(now).count()
             calls = ParkedCall.objects.using(alias).abandoned(unused).unleased().count()
+            outcomes = ParkedCall.objects.using(alias).unfetched(now).count()
             forgotten = questions.closed_before(lapsed).with_url().count()
             deleted = 0 if old is None else questions.closed_before(old).count()
         else:
@@ -64,12 +65,13 @@ class Command(BaseCommand):
             expired += _all(lambda: outbox.close_orphans(limit=size))
             answers = _all(lambda: outbox.delete_expired(now=now, limit=size))
             calls = _all(lambda: outbox.close_abandoned(unused, limit=size))
+            outcomes = _all(lambda: outbox.delete_unfetched(now=now, limit=size))
             forgotten = _all(lambda: inbox.forget_urls(lapsed, limit=size))
             deleted = 0 if old is None else _all(lambda: inbox.delete_old(old, limit=size))
         prefix = "elicitation_cleanup (dry run)" if options["dry_run"] else "elicitation_cleanup"
         self.stdout.write(
             f"{prefix}: expired elicitations {expired}, deleted answers {answers}, "
-            f"closed calls {calls}, removed URLs {forgotten}, "
+            f"closed calls {calls}, deleted outcomes {outcomes}, removed URLs {forgotten}, "
             f"deleted old elicitations {deleted}"
         )
 

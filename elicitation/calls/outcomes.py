@@ -1,0 +1,169 @@
+"""What hosts do with calls that are theirs: read how one ended, acknowledge that, cancel one."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import suppress
+from typing import NamedTuple
+
+from asgiref.sync import sync_to_async
+
+from .. import inbox
+from ..core import ElicitationError
+from ..models import Elicitation, check_name
+from ..transactions import in_transaction, lock_now, write_alias
+from . import parking
+from .ended import SERVER_AT_WORK, Code, Ended, Outcome
+from .lease import CallInProgressError, Lease
+
+
+class CallNotEndedError(ElicitationError):
+    """The call has not ended yet: there is no outcome to read or to acknowledge."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This call has not ended yet. The signal call_finished says when it has.",
+            code="not_ended",
+        )
+
+
+def outcome(parked_call_id: uuid.UUID | str) -> Outcome:
+    """Return how a call ended. It stays readable until it is acknowledged.
+
+    Args:
+        parked_call_id: The call, as ``call_finished`` and ``ElicitationPending`` name it.
+
+    Raises:
+        CallNotEndedError: It has not ended yet.
+        ParkedCall.DoesNotExist: There is no such call, its outcome was acknowledged, or it was
+            deleted after ``ELICITATION_RESULT_TTL``.
+    """
+    row = parking.rows().get(pk=parking.as_uuid(parked_call_id))
+    if row.ended_at is None:
+        raise CallNotEndedError
+    return Outcome.of(row)
+
+
+def acknowledge(ended: Outcome | uuid.UUID | str) -> bool:
+    """Delete the outcome of a call: the host has it, and is told no more.
+
+    Of several who do this one gets ``True``. It may be called inside a transaction of the host's
+    own, unlike the take of an answer: nothing is sent to anybody by it. What the host saves in
+    the same transaction, on ``True``, is saved exactly once.
+
+    Args:
+        ended: What ``outcome`` returned, or the call's id. With an id, what is deleted may be the
+            outcome of the same call made again, if somebody else has acknowledged the first.
+
+    Returns:
+        Whether this deleted it. Not where there is none (any more).
+
+    Raises:
+        CallNotEndedError: The call has not ended yet.
+    """
+    key = ended.parked_call_id if isinstance(ended, Outcome) else parking.as_uuid(ended)
+
+    def acknowledge() -> bool:
+        row = parking.rows().filter(pk=key)
+        # A look without a lock: to lock a missing row blocks MariaDB's inserters.
+        if not row.exists():
+            return False
+        lock_now(row)
+        # Locked first: with a receiver of its delete signals Django deletes by key alone.
+        there = row.only("ended_at").select_for_update().first()
+        if there is None or (isinstance(ended, Outcome) and there.ended_at != ended.ended_at):
+            return False
+        if there.ended_at is None:
+            raise CallNotEndedError
+        # Counted as well, as by an answer's take: one of several gets it even without the lock.
+        return row.ended().delete()[0] == 1
+
+    return in_transaction(acknowledge)
+
+
+class Cancelled(NamedTuple):
+    """What ``cancel_scope`` did, by the ids of calls."""
+
+    #: They were cancelled.
+    cancelled: list[uuid.UUID]
+    #: A process was resuming them just then: they go on, and end by themselves.
+    in_progress: list[uuid.UUID]
+
+
+def cancel(parked_call_id: uuid.UUID | str) -> bool:
+    """Cancel a call: withdraw what it asks, drop what was answered, end it as ``cancelled``.
+
+    Between two requests of a call its server holds nothing that could be cancelled (MCP
+    2026-07-28, basic/patterns/mrtr): it is told nothing, and gets no answer. A server that waits
+    in the middle of a call receives ``decline`` (``ELICITATION_UNANSWERED``) from the process
+    that waits. A server that was at work may run the tool all the same; the outcome's reason is
+    ``server_at_work`` then.
+
+    Args:
+        parked_call_id: The call.
+
+    Returns:
+        Whether there was anything to cancel. Not where the call is unknown or has ended.
+
+    Raises:
+        CallInProgressError: A process is resuming it just now, so that its answers may be on
+            their way. The call goes on; ``call_finished`` says how it ends.
+    """
+    key = parking.as_uuid(parked_call_id)
+
+    def cancel() -> bool:
+        parked = parking.rows().parked().filter(pk=key)
+        lease = Lease(parked_call_id=key)
+        if lease.hold(parked.unleased()):
+            row = parked.get()
+            reason = "" if row.working_since is None else SERVER_AT_WORK
+            parking.close(row, Ended(code=Code.CANCELLED, reason=reason), lease=lease)
+            return True
+        if parked.exists():
+            raise CallInProgressError
+        return False
+
+    # Each alone: what waits in the middle of a call is closed whatever becomes of the rest.
+    return any([in_transaction(cancel), _withdraw_in_call(key)])
+
+
+def _withdraw_in_call(parked_call_id: uuid.UUID) -> bool:
+    """Withdraw what is asked in the middle of a call; its process tells the server."""
+    rows = Elicitation.objects.using(write_alias()).of_call(parked_call_id)
+    keys = list(rows.pending().filter(in_call=True).order_by("pk").values_list("pk", flat=True))
+    for key in keys:
+        with suppress(inbox.ElicitationClosedError):
+            inbox.withdraw(key, reason=inbox.CANCELLED)
+    return bool(keys)
+
+
+def cancel_scope(scope: str | int | uuid.UUID) -> Cancelled:
+    """Cancel every call of a scope that waits, as ``cancel`` does.
+
+    A call whose first request is still under way has no row yet, and is not found.
+
+    Args:
+        scope: The host's id of the conversation or run.
+
+    Raises:
+        InvalidNameError: It is no id that a row can hold.
+    """
+    is_number = isinstance(scope, int | uuid.UUID) and not isinstance(scope, bool)
+    name = check_name("The scope", str(scope) if is_number else scope)
+    asked = Elicitation.objects.using(write_alias()).in_scope(name).pending()
+    keys = set(parking.rows().parked().in_scope(name).values_list("pk", flat=True))
+    keys |= set(asked.filter(in_call=True).values_list("parked_call_id", flat=True))
+    done = Cancelled([], [])
+    for key in sorted(keys):
+        try:
+            if cancel(key):
+                done.cancelled.append(key)
+        except CallInProgressError:
+            done.in_progress.append(key)
+    return done
+
+
+aoutcome = sync_to_async(outcome)
+aacknowledge = sync_to_async(acknowledge)
+acancel = sync_to_async(cancel)
+acancel_scope = sync_to_async(cancel_scope)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
@@ -127,7 +127,7 @@ def _check_slots(story: Story, left: Left, verdict: Verdict, end: float) -> None
             verdict.blame("delivered twice", token)
 
     # From here on no record's end changes any more.
-    histories = {slot: History(of_slot) for slot, of_slot in records.items()}
+    histories = {slot: History(of_slot, delivered) for slot, of_slot in records.items()}
     for token, (take, *_more) in delivered.items():
         if token not in by_token:
             continue
@@ -170,13 +170,16 @@ def _bound_silence(slots: _Slots, takes: Iterable[Operation], verdict: Verdict) 
 class History:
     """What was recorded in one slot, in order: a run of ten minutes has thousands of each."""
 
-    def __init__(self, records: Iterable[Operation]) -> None:
+    def __init__(self, records: Iterable[Operation], delivered: Collection[str] = ()) -> None:
         self.records = sorted(records, key=lambda record: record.begin)
         self._begins = [record.begin for record in self.records]
-        #: The first end of the records from each one on, and of none.
+        #: The first end of the records from each one on that surely were written, and of none.
         self._first_ends = [math.inf]
         for record in reversed(self.records):
-            self._first_ends.append(min(record.end, self._first_ends[-1]))
+            # What was cut off by a kill may never have been written, unless it was delivered.
+            is_sure = record.is_known or record.details["token"] in delivered
+            end = record.end if is_sure else math.inf
+            self._first_ends.append(min(end, self._first_ends[-1]))
         self._first_ends.reverse()
         self._open = [record for record in self.records if record.end == math.inf]
         #: When the last of the records up to each one was replaced, the open ones left out.

@@ -22,6 +22,11 @@ def record(token: str, begin: float, end: float | None = None, **details: Any) -
     return Operation(kind="record", begin=begin, end=end, details=details, outcome="recorded")
 
 
+def killed(token: str, begin: float, end: float) -> Operation:
+    details = {"slot": "s", "token": token, "ttl": 1000.0}
+    return Operation(kind="record", begin=begin, end=end, details=details)
+
+
 def take(
     begin: float, end: float, *tokens: str, slots: tuple[str, ...] = ("s",), **details: Any
 ) -> Operation:
@@ -52,6 +57,9 @@ def judge(*operations: Operation, left: dict[str, str] | None = None) -> Verdict
         [record("a", 1, 2, ttl=1.0), take(4, 5)],
         [record("a", 1), take(3, 4, "a"), take(5, 6)],
         [record("a", 1), take(3, 4)],
+        # What was cut off by a kill was over soon after it, and may never have been written.
+        [record("a", 1, 2), take(3, 4, "a"), killed("b", 5, 7), take(9, 10)],
+        [killed("a", 1, 3), take(5, 6), record("b", 7, 8), take(9, 10, "b"), take(11, 12)],
         # One answer is gone with a take that was cut off.
         [record("a", 1, 2), cut_off(3), take(5, 6), take(7, 8)],
         # Two are taken together or not at all: here there never was a second one.

@@ -1,4 +1,16 @@
-"""Strings that a server may send to fool a person or harm their browser."""
+"""Strings that may fool a person or harm their browser, and where a server can put them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from elicitation.core import ElicitationError
+from elicitation.models import Elicitation, ServerPolicy, check_name
+from tests.asking import allow, ask, form_elicitation, schema
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
 
 HOSTILE: tuple[str, ...] = (
     # Markup
@@ -102,3 +114,70 @@ HOSTILE: tuple[str, ...] = (
     "..",
     "' OR 1=1 --",
 )
+
+#: A message after which the warning stands out, and a name that is flagged: so every page has
+#: these notices, whatever the text, and differs in nothing else.
+SECRET, MIXED = "Your password?", "Pаypal"
+
+#: Schemas of properties that carry a text.
+PROPERTIES: dict[str, Callable[[str], dict[str, Any]]] = {
+    "title": lambda text: {"type": "string", "title": f"before {text}"[:200]},
+    "description": lambda text: {"type": "integer", "description": f"before {text}"},
+    "label": lambda text: {"oneOf": [{"const": "a", "title": text}, {"const": "b"}]},
+    "value": lambda text: {"oneOf": [{"const": text, "title": "A"}, {"const": "b"}]},
+    "select": lambda text: {"enum": [text, *map(str, range(20))]},
+    "checkbox": lambda text: {
+        "type": "array",
+        "items": {"type": "string", "enum": [text, "b" * 20]},
+    },
+    "format": lambda text: {"type": "string", "format": text},
+}
+NAMES = frozenset({"server", "server label", "tool", "scope label"})
+EVERYWHERE = NAMES | {*PROPERTIES, "message", "name of a property"}
+
+
+def is_question(requested: dict[str, Any], message: str = "") -> bool:
+    """Whether a question is accepted; one that is refused is shown to nobody."""
+    try:
+        form_elicitation(requested, message)
+    except ElicitationError:
+        return False
+    return True
+
+
+def is_name(text: str) -> bool:
+    """Whether a name is accepted; that is checked before anything is asked."""
+    try:
+        check_name("The name", text)
+    except ElicitationError:
+        return False
+    return True
+
+
+def accepted(text: str) -> frozenset[str]:
+    """Return the places where a text is not refused."""
+    places = {name for name, make in PROPERTIES.items() if is_question(schema(x=make(text)))}
+    if is_question(schema(), text):
+        places.add("message")
+    if is_question(schema(**{text: {"type": "string"}})):
+        places.add("name of a property")
+    return frozenset(places | NAMES if is_name(text) else places)
+
+
+def ask_with(texts: dict[str, str], user: User) -> Elicitation:
+    """Ask one question that has these texts in these places."""
+    properties = {name: make(texts[name]) for name, make in PROPERTIES.items() if name in texts}
+    if "name of a property" in texts:
+        properties[texts["name of a property"]] = {"type": "string"}
+    server = f"{MIXED} {texts['server']}" if "server" in texts else MIXED
+    ServerPolicy.objects.all().delete()
+    if "server label" in texts:
+        allow(server, label=f"{MIXED} {texts['server label']}"[:64])
+    return ask(
+        user,
+        schema(**properties),
+        f"before {texts['message']} password" if "message" in texts else SECRET,
+        server=server,
+        tool=texts.get("tool", "buy"),
+        scope_label=texts.get("scope label", "")[:64],
+    )

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.urls import reverse
 
-from elicitation.core import ElicitationError
 from elicitation.core.untrusted import one_line
-from elicitation.models import ServerPolicy, StoredFormAnswer, check_name
+from elicitation.models import ServerPolicy, StoredFormAnswer
 from tests.asking import allow, ask, schema
-from tests.hostile import HOSTILE
+from tests.hostile import EVERYWHERE, HOSTILE, MIXED, accepted, ask_with, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,99 +19,70 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
     from rest_framework.test import APIClient
 
+    from elicitation.models import Elicitation
+
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("without_throttle")]
 
 LIST = reverse("elicitation_api:list")
 BUY = schema(plan={"type": "string", "enum": ["free", "pro"]})
 
-#: Where a server, or the operator, writes: how to ask, and where the text is found again.
-PLACES: dict[str, tuple[Callable[[User, str], Any], Callable[[Any], Any]]] = {
-    "message": (lambda user, text: ask(user, BUY, text), lambda shown: shown["message"]),
-    "title": (
-        lambda user, text: ask(user, schema(x={"type": "string", "title": f"-{text}"})),
-        lambda shown: shown["questions"][0]["label"][1:],
-    ),
-    "description": (
-        lambda user, text: ask(user, schema(x={"type": "integer", "description": f"-{text}"})),
-        lambda shown: shown["questions"][0]["description"][1:],
-    ),
-    "label": (
-        lambda user, text: ask(
-            user, schema(x={"oneOf": [{"const": "a", "title": text}, {"const": "b"}]})
-        ),
-        lambda shown: shown["questions"][0]["options"][0]["label"],
-    ),
-    "value": (
-        lambda user, text: ask(
-            user, schema(x={"oneOf": [{"const": text, "title": "A"}, {"const": "b"}]})
-        ),
-        lambda shown: shown["questions"][0]["options"][0]["value"],
-    ),
-    "item": (
-        lambda user, text: ask(
-            user, schema(x={"type": "array", "items": {"type": "string", "enum": [text, "bb"]}})
-        ),
-        lambda shown: shown["questions"][0]["options"][0]["value"],
-    ),
-    "default": (
-        lambda user, text: ask(user, schema(x={"type": "string", "default": f"-{text}-"})),
-        lambda shown: (shown["questions"][0]["default"] or {"other_text": "--"})["other_text"][
-            1:-1
-        ],
-    ),
-    "name": (
-        lambda user, text: ask(user, {"type": "object", "properties": {text: {"type": "string"}}}),
-        lambda shown: shown["questions"][0]["id"],
-    ),
-    "format": (
-        lambda user, text: ask(user, schema(x={"type": "string", "format": text})),
-        lambda shown: shown["questions"][0]["bounds"]["format"],
-    ),
-    "server": (
-        lambda user, text: ask(user, BUY, server=check_name("The server", text)),
-        lambda shown: shown["server"]["name"],
-    ),
-    "tool": (
-        lambda user, text: ask(user, BUY, tool=check_name("The tool", text)),
-        lambda shown: shown["tool"],
-    ),
-    "scope": (
-        lambda user, text: ask(user, BUY, scope=check_name("The scope", text)),
-        lambda shown: shown["scope"],
-    ),
-    "scope label": (
-        lambda user, text: ask(user, BUY, scope_label=check_name("The label", text)[:64]),
-        lambda shown: shown["scope_label"],
-    ),
+#: Where the text of each place is found again, in what is shown and in its questions by name.
+FOUND: dict[str, Callable[[Any, Any], str]] = {
+    "message": lambda shown, _questions: shown["message"][len("before ") : -len(" password")],
+    "server": lambda shown, _questions: shown["server"]["name"][len(f"{MIXED} ") :],
+    "tool": lambda shown, _questions: shown["tool"],
+    "scope label": lambda shown, _questions: shown["scope_label"],
+    "title": lambda _shown, questions: questions["title"]["label"][len("before ") :],
+    "description": lambda _shown, questions: questions["description"]["description"][7:],
+    "label": lambda _shown, questions: questions["label"]["options"][0]["label"],
+    "value": lambda _shown, questions: questions["value"]["options"][0]["value"],
+    "select": lambda _shown, questions: questions["select"]["options"][0]["value"],
+    "checkbox": lambda _shown, questions: questions["checkbox"]["options"][0]["value"],
+    "format": lambda _shown, questions: questions["format"]["bounds"]["format"],
+    "name of a property": lambda shown, _questions: shown["questions"][-1]["id"],
 }
+#: What is cut, and where.
+CUT = {"scope label": 64, "title": 200 - len("before ")}
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_hostile_text_comes_out_as_it_went_in(place: str, api: APIClient, user: User) -> None:
-    put, found = PLACES[place]
-    allow(prefill=True)
-    shown_here = 0
+def read(api: APIClient, elicitation: Elicitation) -> Any:
+    """Return what the API shows of a question, which its list shows too."""
+    response = api.get(reverse("elicitation_api:detail", args=[elicitation.pk]))
+    assert response.status_code == 200
+    assert response["Content-Type"] == "application/json"
+    shown = response.json()
+    [listed] = api.get(LIST).json()["results"]
+    assert listed == {name: shown[name] for name in listed}
+    elicitation.delete()
+    return shown
+
+
+def test_hostile_text_comes_out_as_it_went_in(api: APIClient, user: User) -> None:
+    """From all places at once that accept it, which are many (``tests/test_hostile.py``)."""
+    assert {*FOUND, "server label"} == EVERYWHERE
     for text in HOSTILE:
-        try:
-            elicitation = put(user, text)
-        except ElicitationError:
-            continue
-        response = api.get(reverse("elicitation_api:detail", args=[elicitation.pk]))
-        assert response.status_code == 200
-        assert response["Content-Type"] == "application/json"
-        shown = response.json()
-        if place == "default" and shown["questions"][0]["default"] is None:
-            # A suggestion that is no possible answer is ignored.
-            elicitation.delete()
-            continue
-        # Labels of conversations are cut.
-        assert found(shown) == (text[:64] if place == "scope label" else text), repr(text)
-        [listed] = api.get(LIST).json()["results"]
-        assert listed == {name: shown[name] for name in listed}
-        elicitation.delete()
-        shown_here += 1
-    # Names of properties are letters, digits and three signs.
-    assert shown_here > (2 if place == "name" else 50)
+        places = accepted(text) - {"server label"}
+        shown = read(api, ask_with(dict.fromkeys(places, text), user))
+        questions = {each["id"]: each for each in shown["questions"]}
+        for place in places:
+            found = FOUND[place](shown, questions)
+            assert found == text[: CUT.get(place)], f"{place}: {text!r}"
+
+
+def test_a_hostile_scope_and_suggestion_come_out_as_they_went_in(
+    api: APIClient, user: User
+) -> None:
+    allow(prefill=True)
+    suggested = 0
+    for text in filter(is_name, HOSTILE):
+        requested = schema(x={"type": "string", "default": f"-{text}-"})
+        shown = read(api, ask(user, requested, scope=text))
+        assert shown["scope"] == text
+        # A suggestion that is no possible answer is ignored.
+        if (default := shown["questions"][0]["default"]) is not None:
+            assert default["other_text"] == f"-{text}-"
+            suggested += 1
+    assert suggested > 50
 
 
 def test_a_server_s_label_is_one_visible_line(api: APIClient, user: User) -> None:
@@ -146,9 +116,9 @@ BODIES: dict[str, Callable[[str], dict[str, Any]]] = {
 @pytest.mark.parametrize("place", BODIES)
 @pytest.mark.parametrize("kind", ["string", "integer"])
 def test_hostile_requests_are_answered(place: str, kind: str, api: APIClient, user: User) -> None:
-
+    requested = schema("x", x={"type": kind})
+    elicitation = ask(user, requested)
     for text in HOSTILE:
-        elicitation = ask(user, schema("x", x={"type": kind}))
         response = api.post(
             reverse("elicitation_api:answer", args=[elicitation.pk]),
             # As escapes, so that half a character can be sent.
@@ -162,6 +132,7 @@ def test_hostile_requests_are_answered(place: str, kind: str, api: APIClient, us
             assert kind == "string"
             stored = StoredFormAnswer.objects.get(elicitation_id=elicitation.pk)
             assert stored.answers["x"].other_text == text
+            elicitation = ask(user, requested)
         elif place.startswith("name in") and body["code"] != "not_json":
             assert set(body["errors"]) <= {text, "x", "answers", "content"}
         elif len(text) > 12:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 import logging
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import Any, Final
 
 import httpx2
@@ -76,7 +78,15 @@ def http_client(**options: Any) -> httpx2.AsyncClient:
         options: Those of ``httpx2.AsyncClient``, such as ``headers``, ``auth`` and ``timeout``.
     """
     options.setdefault("timeout", httpx2.Timeout(TIMEOUT, read=READ_TIMEOUT))
+    if not options.keys() & {"cert", "trust_env", "verify"}:
+        options["verify"] = _authorities()
     return _Client(**options)
+
+
+@cache
+def _authorities() -> ssl.SSLContext:
+    """The certificates of the authorities, which take longer to read than most calls take."""
+    return httpx2.create_ssl_context()
 
 
 class _Client(httpx2.AsyncClient):

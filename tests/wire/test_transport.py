@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -18,6 +19,7 @@ from mcp.types import CallToolResult
 from elicitation import inbox
 from elicitation.calls.replies import NotSentError, RoundLostError
 from elicitation.core import ElicitationPending
+from elicitation.mcp import transport
 from elicitation.mcp.client import aclient_options, resume
 from elicitation.mcp.transport import connect, http_client
 from elicitation.models import ParkedCall, ServerPolicy
@@ -40,6 +42,20 @@ class Login(httpx2.Auth):
         if response.status_code == 401:
             yield httpx2.Request("POST", self.url)
             yield request
+
+
+def test_certificates_are_read_once_for_all_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That takes longer than most calls. A client with a choice of its own reads for itself."""
+    given: list[Any] = []
+    monkeypatch.setattr(transport, "_Client", lambda **options: given.append(options))
+    own = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    choices: tuple[dict[str, Any], ...] = ({"verify": own}, {"trust_env": False})
+    for options in ({}, {"headers": {}}, *choices):
+        http_client(**options)
+    first, second, *others = (options.get("verify") for options in given)
+    assert isinstance(first, ssl.SSLContext)
+    assert second is first
+    assert others == [own, None]
 
 
 def go_on(host: Host, pending: ElicitationPending, **options: Any) -> Any:

@@ -16,6 +16,36 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
     from django.test import Client
 
+# No test speaks TLS. With the certificates of all authorities each HTTP client reads them when it
+# is made, here and in the processes that are started: that takes longer than most calls.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = str(BASE_DIR / "tests")
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:
+    """Keep what migrating wrote, the content types and the permissions, for the whole run.
+
+    After each test that has transactions of its own Django deletes the rows of all tables, and
+    lets every app write these again. That took longer than most such tests.
+    """
+    from django.contrib.auth.models import Permission
+    from django.contrib.contenttypes.models import ContentType
+    from django.core.management.commands import flush
+
+    kept = {model._meta.db_table for model in (ContentType, Permission)}
+
+    def sql_flush(style: Any, connection: Any, **options: Any) -> Any:
+        tables = connection.introspection.django_table_names(
+            only_existing=True, include_views=False
+        )
+        return connection.ops.sql_flush(style, sorted({*tables} - kept), **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flush, "sql_flush", sql_flush)
+        patch.setattr(flush, "emit_post_migrate_signal", lambda *args, **options: None)
+        yield
+
 
 @pytest.fixture
 def user(db: None, django_user_model: "type[User]") -> "User":

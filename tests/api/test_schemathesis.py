@@ -30,7 +30,7 @@ WAITS = 40
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("without_throttle")
 def test_schemathesis_finds_nothing(live_server: LiveServer, user: User, other_user: User) -> None:
-    """All checks, 200 examples an operation, a fixed seed, a token; questions in every state, and
+    """All checks, 100 examples an operation, a fixed seed, a token; questions in every state, and
     somebody else's. The rest is in ``schemathesis.toml``."""
     allow(prefill=True)
     text = schema("name", name={"type": "string", "default": "Ada"}, age={"type": "integer"})

@@ -32,6 +32,8 @@ def test_project(name: str) -> None:
     ran = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            # What these need not is not loaded, which would take as long as all they do.
+            *("-p", "no:hypothesispytest", "-p", "no:playwright"),
             f"--ds=tests.awkward.settings.{name}",
             *files,
         ],

@@ -161,13 +161,15 @@ def test_line_13_every_page_is_accessible(
     narrow."""
     # Colours that are still changing would be measured half-way.
     tab = open_context(locale=language, reduced_motion="reduce").new_page()
+    # Colours do not depend on the language.
+    schemes = ("light", "dark") if language == "en-US" else ("light",)
     seen = 0
     for name in every_page(tab, user):
         assert tab.locator("html").get_attribute("lang") == language[:2]
         shown = set()
         for width in (1280, 320):
             tab.set_viewport_size({"width": width, "height": 800})
-            for scheme in ("light", "dark"):
+            for scheme in schemes:
                 tab.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
                 # The same elements are shown each time, so most rules hold each time or never.
                 rules = LOOKS if shown else RULES

@@ -66,11 +66,13 @@ def main(user_id: str, label: str, *options: str) -> None:
     from django.contrib.auth.models import User
 
     from elicitation.calls import in_call
-    from tests.integration.scripted import PLAN
 
     if "die" in options:
         in_call._Request._reply = die  # type: ignore[method-assign]
-    params = {"message": "Which plan?", "requestedSchema": PLAN}
+    # Nothing here imports MCP's SDK, which would take longer to load than all the rest.
+    plan = {"type": "string", "enum": ["solo", "team"]}
+    requested = {"type": "object", "properties": {"plan": plan}, "required": ["plan"]}
+    params = {"message": "Which plan?", "requestedSchema": requested}
     names = {"server": "shop", "tool": "buy", "scope": "chat", "scope_label": label}
     respondent = User.objects.get(pk=user_id)
     for line in sys.stdin:

@@ -1,14 +1,16 @@
-"""One process of a busy site: a worker, a copy of the outbox, or the cleaning up.
+"""The processes of a busy site: eight workers, two copies of the outbox, and the cleaning up.
 
-``python -m tests.ops.soak ROLE SECONDS LOG`` prints one JSON object at the end. Whatever the
-server receives is appended to LOG, one question's id a line.
+``python -m tests.ops.soak SECONDS LOG`` prints at the end a JSON list, of what each process
+counted. Whatever the server receives is appended to LOG, one question's id a line.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import multiprocessing
 import random
+import signal
 import sys
 import time
 import uuid
@@ -46,7 +48,8 @@ settings.ELICITATION_RESUME_AFTER = timedelta(milliseconds=300)
 settings.ELICITATION_ABANDON_AFTER = timedelta(seconds=5)
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-ROLE, SECONDS, LOG = sys.argv[1], float(sys.argv[2]), Path(sys.argv[3])
+SECONDS, LOG = float(sys.argv[1]), Path(sys.argv[2])
+ROLES = ["outbox"] * 2 + ["cleanup"] + ["worker"] * 8
 counts: Counter[str] = Counter()
 errors: list[str] = []
 
@@ -130,29 +133,51 @@ def work(respondent: User) -> None:
         take_up(Elicitation.objects.get(pk=key).parked_call_id)
 
 
-def main() -> None:
+def play(role: str, results: Any) -> None:
+    """Be one of the processes."""
+    # If nobody is left to end it, it ends.
+    signal.alarm(int(SECONDS) + 120)
     handler = Errors()
     logging.getLogger().addHandler(handler)
     logging.getLogger("elicitation").setLevel(logging.INFO)
     logging.getLogger("mcp").setLevel(logging.ERROR)
     call_finished.connect(fetch)
-    print("ready", flush=True)  # noqa: T201
-    sys.stdin.readline()
     end = time.monotonic() + SECONDS
-    if ROLE == "outbox":
-        elicitation_closed.connect(take_up)
-        call_command("elicitation_resume", loop=True, interval=0.1, stdout=StringIO())
-    elif ROLE == "cleanup":
-        elicitation_closed.connect(take_up)
-        while time.monotonic() < end:
-            call_command("elicitation_cleanup", batch_size=20, stdout=StringIO())
-            counts["cleanups"] += 1
-            time.sleep(0.05)
-    else:
-        respondent = User.objects.get()
-        while time.monotonic() < end:
-            work(respondent)
-    print(json.dumps({"role": ROLE, "errors": errors, "counts": counts}))  # noqa: T201
+    try:
+        if role == "outbox":
+            elicitation_closed.connect(take_up)
+            call_command("elicitation_resume", loop=True, interval=0.1, stdout=StringIO())
+        elif role == "cleanup":
+            elicitation_closed.connect(take_up)
+            while time.monotonic() < end:
+                call_command("elicitation_cleanup", batch_size=20, stdout=StringIO())
+                counts["cleanups"] += 1
+                time.sleep(0.05)
+        else:
+            respondent = User.objects.get()
+            while time.monotonic() < end:
+                work(respondent)
+    finally:
+        results.put({"role": role, "errors": errors, "counts": counts})
+
+
+def main() -> None:
+    # Copies of this process, with all modules loaded and no connection: they begin at once.
+    context = multiprocessing.get_context("fork")
+    results = context.SimpleQueue()
+    running = [context.Process(target=play, args=(role, results)) for role in ROLES]
+    for process in running:
+        process.start()
+    printed = [results.get() for role in ROLES if role != "outbox"]
+    for process, role in zip(running, ROLES, strict=True):
+        if role == "outbox":
+            # As a service manager stops them: they end what they are at, and say so.
+            process.terminate()
+    printed += [results.get() for role in ROLES if role == "outbox"]
+    for process in running:
+        process.join()
+    assert [process.exitcode for process in running] == [0] * len(ROLES)
+    print(json.dumps(printed))  # noqa: T201
 
 
 if __name__ == "__main__":

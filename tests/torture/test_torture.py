@@ -29,7 +29,7 @@ def torture(seconds: int, *options: str) -> tuple[int, Any]:
 
 
 def test_many_processes_and_kills_leave_a_clean_account() -> None:
-    code, result = torture(10, "--kill-every", "1")
+    code, result = torture(5, "--kill-every", "0.5")
     assert result["wrong"] == []
     assert code == 0
     counts = result["counts"]

@@ -332,18 +332,26 @@ def test_markup_in_an_address_stays_text(ada: Client, user: User) -> None:
         agree(ada, question)
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-def test_a_hostile_message_stays_text(ada: Client, user: User, text: str) -> None:
-    try:
-        question = ask_to_open(user, message=f"{text}.")
-    except SchemaRefusal:
-        # Refused as a whole: it holds control characters.
-        return
-    calm = ask_to_open(user, message="calm", call="call-2")
-    for act in (lambda _: None, lambda each: agree(ada, each)):
-        act(question), act(calm)
-        one, other = (page(ada.get(each.get_absolute_url())) for each in (question, calm))
-        assert tags(one) == tags(other)
+def test_a_hostile_message_stays_text(ada: Client, user: User) -> None:
+    def shown(message: str) -> list[list[str]]:
+        """Return the tags before and after the person agreed."""
+        question = ask_to_open(user, message=message)
+        before = page(ada.get(question.get_absolute_url()))
+        agree(ada, question)
+        after = page(ada.get(question.get_absolute_url()))
+        question.delete()
+        return [tags(before), tags(after)]
+
+    calm = shown("calm")
+    shown_here = 0
+    for text in HOSTILE:
+        try:
+            assert shown(f"{text}.") == calm, repr(text)
+        except SchemaRefusal:
+            # Refused as a whole: it holds control characters.
+            continue
+        shown_here += 1
+    assert shown_here > 50
 
 
 # --- Everywhere else -------------------------------------------------------------------------

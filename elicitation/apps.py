@@ -14,8 +14,11 @@ class ElicitationConfig(AppConfig):
     def ready(self) -> None:
         """Register the system checks, and connect the app's own receivers."""
         from . import checks, signals  # noqa: F401
+        from .calls import queues
         from .inbox import notify
 
         for receiver in (notify.email_when_asked, notify.hook_when_asked):
             uid = f"elicitation.{receiver.__name__}"
             signals.elicitation_asked.connect(receiver, dispatch_uid=uid)
+        for signal in (signals.elicitation_closed, signals.call_due):
+            signal.connect(queues.go_on_with, dispatch_uid="elicitation.queues")

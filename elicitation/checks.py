@@ -47,6 +47,8 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> Me
                 access()
             elif name == "FORM_CLASS":
                 form_class()
+            elif name == "QUEUE":
+                settings.enqueue()
         except ImproperlyConfigured as error:
             messages.append(
                 Error(

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from importlib import import_module
+from types import ModuleType
 from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
@@ -156,6 +159,40 @@ class Settings:
         """
         servers = self.SERVERS
         return NamedServer.parse(name, servers[name]) if name in servers else None
+
+    def named_server(self, name: str) -> NamedServer:
+        """Return a server of ``ELICITATION_SERVERS``.
+
+        Raises:
+            ImproperlyConfigured: There is none of this name, or its entry is wrong.
+        """
+        found = self.server(name)
+        if found is None:
+            raise ImproperlyConfigured(
+                f"ELICITATION_SERVERS has no server {name!r}. Add it, with its 'url' or 'command'."
+            )
+        return found
+
+    @property
+    def QUEUE(self) -> str:
+        """The dotted path of the queue that calls which can go on are given to."""
+        return self._typed(
+            "QUEUE",
+            "elicitation.calls.queues.worker",
+            (str,),
+            "the dotted path of a module or a callable",
+        )
+
+    def enqueue(self) -> Callable[[UUID], object]:
+        """Return what is called with the id of a call that can go on.
+
+        It is the function ``enqueue`` of the module that ``ELICITATION_QUEUE`` names, or what it
+        names itself.
+
+        Raises:
+            ImproperlyConfigured: There is no such thing.
+        """
+        return _loaded_callable("QUEUE", self.QUEUE, of_module="enqueue")
 
     @property
     def QUESTION_TTL(self) -> timedelta:
@@ -385,8 +422,11 @@ def load_class(name: str, path: str, base: type[T]) -> type[T]:
     return found
 
 
-def _loaded_callable(name: str, path: str) -> Callable[..., object]:
+def _loaded_callable(name: str, path: str, of_module: str = "") -> Callable[..., object]:
+    """Return what a setting names; of a module, what has the name ``of_module`` there."""
     found = _imported(name, path)
+    if isinstance(found, ModuleType) and of_module:
+        found = getattr(found, of_module, None)
     if not callable(found):
         raise ImproperlyConfigured(
             f"ELICITATION_{name} must name a function, or something else that can be called."
@@ -396,6 +436,9 @@ def _loaded_callable(name: str, path: str) -> Callable[..., object]:
 
 def _imported(name: str, path: str) -> Any:
     try:
+        # A module is an attribute of its package only once it was imported.
+        with suppress(ModuleNotFoundError):
+            return import_module(path)
         return import_string(path)
     except ImportError as error:
         raise ImproperlyConfigured(f"ELICITATION_{name} cannot be imported: {error}") from error

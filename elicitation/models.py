@@ -802,6 +802,19 @@ class ParkedCallQuerySet(models.QuerySet["ParkedCall"]):
         """
         return self.unleased().filter(look_at__lte=now).order_by("look_at")
 
+    def ready(self) -> ParkedCallQuerySet:
+        """Calls that can go on: no process has them, and nobody is asked anything."""
+        asked = Elicitation.objects.pending().of_call(models.OuterRef("pk"))
+        return self.parked().unleased().exclude(models.Exists(asked))
+
+    def untold(self) -> ParkedCallQuerySet:
+        """Calls that can go on, and of which the outbox has told nobody again yet."""
+        asked = Elicitation.objects.undelivered().of_call(models.OuterRef("pk"))
+        fresh = asked.filter(resent=0, in_call=False).exclude(
+            delivery=Elicitation.Delivery.NOT_SENT
+        )
+        return self.ready().filter(models.Q(round=0, looked=0) | models.Exists(fresh))
+
     def leased(self) -> ParkedCallQuerySet:
         """Calls that a process is resuming now, by the clock of the database."""
         return self.filter(lease__isnull=False, leased_until__gt=DatabaseNow())
@@ -823,7 +836,8 @@ class ParkedCall(models.Model):
     """A tool call that was stopped in a round until people have answered.
 
     Its key is a digest of scope, call, server and tool: the same call made twice is one row.
-    What it asks is in the ``Elicitation`` rows with the same ``parked_call_id``.
+    What it asks is in the ``Elicitation`` rows with the same ``parked_call_id``. Round 0 is that
+    of a call which a worker is to make: nothing came back from its server yet.
 
     Once the call has ended the row holds its outcome, until the host acknowledges it.
     """
@@ -864,6 +878,8 @@ class ParkedCall(models.Model):
     requests = models.TextField(_("requests of the round"), editable=False)
     #: The request state as JSON text: ``null`` if the server sent none, ``""`` is a value.
     request_state = models.TextField(_("request state"), editable=False)
+    #: When a worker sent the first request of a call that it was to make (round 0).
+    called_at = models.DateTimeField(null=True, editable=False)
     #: When it was parked for the first time.
     parked_at = models.DateTimeField(_("parked at"), default=timezone.now)
     received_at = models.DateTimeField(_("round received at"))

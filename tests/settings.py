@@ -26,6 +26,9 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "elicitation",
     "project.demo",
+    # The database backend of the tasks that ELICITATION_QUEUE can name.
+    *(() if django.VERSION >= (6,) else ("django_tasks",)),
+    "django_tasks_db",
 ]
 
 MIDDLEWARE = [

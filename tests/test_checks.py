@@ -324,6 +324,15 @@ def test_a_server_that_is_set_wrongly(
     assert "s3cret" not in message.msg
 
 
+@pytest.mark.parametrize(
+    "path", ["no.such.queue", "elicitation.backoff", "elicitation.conf.NAMES"]
+)
+def test_a_queue_that_is_none(path: str, ids: Ids, settings: SettingsWrapper) -> None:
+    settings.ELICITATION_QUEUE = path
+    (message,) = ids()["elicitation.E001"]
+    assert "ELICITATION_QUEUE" in message.msg
+
+
 @pytest.mark.parametrize("name", ["n" * 201, "two\nlines"])
 def test_a_server_whose_name_no_row_can_hold(
     name: str, ids: Ids, settings: SettingsWrapper

@@ -9,12 +9,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from django.core.exceptions import ImproperlyConfigured
+from asgiref.sync import sync_to_async
 
-from . import background
+from . import background, sdk, starting
 from .ended import Outcome
 from .outcomes import (
     CallNotEndedError,
@@ -50,6 +49,8 @@ __all__ = [
     "outcome",
     "resume",
     "resume_sync",
+    "start",
+    "start_sync",
 ]
 
 
@@ -97,7 +98,7 @@ async def call(
             has not run.
         ElicitationPending, ElicitationError, MCPError: As ``elicitation.mcp.client.call_tool``.
     """
-    result: CallToolResult = await _servers().call(
+    result: CallToolResult = await sdk.servers().call(
         server,
         tool,
         arguments,
@@ -129,8 +130,57 @@ async def resume(
         ImproperlyConfigured, NotSentError: As ``call``.
         ElicitationPending, ElicitationError, MCPError: As ``elicitation.mcp.client.resume``.
     """
-    result: CallToolResult = await _servers().resume(parked_call_id, progress=progress)
+    result: CallToolResult = await sdk.servers().resume(parked_call_id, progress=progress)
     return result
+
+
+def start_sync(
+    server: str,
+    tool: str,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    scope: str | int | uuid.UUID,
+    user: AbstractBaseUser,
+    call: str | int | uuid.UUID = "",
+    scope_label: str = "",
+    meta: Mapping[str, Any] | None = None,
+    read_timeout: float | None = None,
+) -> uuid.UUID:
+    """Have a worker make a call, and return its id at once; ``call_finished`` says how it ended.
+
+    Inside a transaction the call is made once that has committed, and not where it was rolled
+    back. The same call started twice is one call. If the worker dies before it has sent the
+    request, another one sends it; if it dies later, the call is ``lost``, and the tool is not run
+    again. Servers that ask in the middle of a call are waited for as long as an elicitation can be
+    answered.
+
+    Args:
+        server, tool, arguments, scope, call, scope_label, meta, read_timeout: As for ``call``.
+        user: Whose call it is, and who is asked.
+
+    Returns:
+        The call's id, as ``resume``, ``outcome`` and the signals have it.
+
+    Raises:
+        ImproperlyConfigured: There is no such server, or its entry is wrong.
+        AnotherRespondentError: The same call was made for somebody else.
+        InvalidNameError, TooLargeError: A name, the user or the arguments cannot be stored.
+    """
+    return starting.start(
+        server,
+        tool,
+        arguments,
+        scope=_text(scope),
+        user=user,
+        call=_text(call),
+        scope_label=scope_label,
+        meta=meta,
+        read_timeout=read_timeout,
+    )
+
+
+#: The same for coroutines.
+start = sync_to_async(start_sync)
 
 
 def call_sync(
@@ -189,16 +239,3 @@ def _text(value: Any) -> Any:
     """Return an id of the host as rows hold it; what is no id is refused there."""
     is_id = isinstance(value, int | uuid.UUID) and not isinstance(value, bool)
     return str(value) if is_id else value
-
-
-def _servers() -> Any:
-    """Return ``elicitation.mcp.servers``: it stands above this room, and imports the SDK."""
-    try:
-        return import_module("elicitation.mcp.servers")
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("elicitation"):
-            raise
-        raise ImproperlyConfigured(
-            "elicitation.calls needs the MCP SDK to call a server: "
-            "pip install 'django-mcp-elicitation[mcp]'."
-        ) from error

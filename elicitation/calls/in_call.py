@@ -162,7 +162,9 @@ class _Request:
         handed_over = asyncio.Event()
         with ExitStack() as waiting:
             # Wait before the person can see it: an answer that comes at once is not missed.
-            self.closed = waiting.enter_context(_waiters.waiting_for(self.key))
+            self.closed = waiting.enter_context(
+                _waiters.waiting_for(self.key, self.call.parked_call_id)
+            )
             try:
                 while self.rounds.state in actions:
                     self.rounds.feed(await actions[self.rounds.state]())
@@ -386,18 +388,23 @@ class _Waiters:
 
     def __init__(self) -> None:
         self.waiting: dict[uuid.UUID, tuple[asyncio.AbstractEventLoop, asyncio.Event]] = {}
+        #: The calls in the middle of which something is asked, by the ids of what is asked.
+        self.calls: dict[uuid.UUID, uuid.UUID] = {}
         self.watchers: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
         elicitation_closed.connect(self._on_signal, dispatch_uid="elicitation.calls.in_call")
 
     @contextmanager
-    def waiting_for(self, elicitation_id: uuid.UUID) -> Iterator[asyncio.Event]:
+    def waiting_for(
+        self, elicitation_id: uuid.UUID, parked_call_id: uuid.UUID
+    ) -> Iterator[asyncio.Event]:
         """Wait for an elicitation; the event is set once it is closed."""
         event = asyncio.Event()
+        self.calls[elicitation_id] = parked_call_id
         self.waiting[elicitation_id] = (asyncio.get_running_loop(), event)
         try:
             yield event
         finally:
-            del self.waiting[elicitation_id]
+            del self.waiting[elicitation_id], self.calls[elicitation_id]
 
     def watch(self) -> None:
         """See to it that those are woken who wait in this loop."""
@@ -463,3 +470,8 @@ class _Waiters:
 
 
 _waiters = _Waiters()
+
+
+def waiting_calls() -> set[uuid.UUID]:
+    """Return the calls in the middle of which this process waits for people."""
+    return set(_waiters.calls.values())

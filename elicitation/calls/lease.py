@@ -71,7 +71,7 @@ class Lease:
 
     def release(self) -> None:
         """Let any process resume the call, if this one still has it."""
-        self.rows().update(lease=None, leased_until=None)
+        self.rows().update(lease=None, leased_until=None, called_at=None)
 
     def _prolong(self, rows: ParkedCallQuerySet, **changes: object) -> bool:
         # Read before the statement is sent: in the database the lease begins no earlier.

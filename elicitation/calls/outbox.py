@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import uuid
-from datetime import datetime
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from django.db import connections, models, transaction
+from django.db.models import Min
+from django.db.models.functions import Coalesce, Greatest
 from django.utils import timezone
 
 from .. import backoff, inbox, store
@@ -91,7 +94,7 @@ def _look_after(now: datetime, limit: int) -> set[uuid.UUID]:
         mine = due.filter(pk__in=found).order_by("pk")
         lock_now(mine)
         skips = connections[mine.db].features.has_select_for_update_skip_locked
-        columns = ("scope", "call", "server", "tool", "looked", "outcome")
+        columns = ("scope", "call", "server", "tool", "looked", "round", "outcome")
         rows = list(mine.only(*columns).select_for_update(skip_locked=skips))
         for told, alike in groupby(sorted(rows, key=_times_told), key=_times_told):
             # If nobody resumes a call, it is due again.
@@ -110,8 +113,11 @@ def _look_after(now: datetime, limit: int) -> set[uuid.UUID]:
 
 
 def _times_told(row: ParkedCall) -> int:
-    """Return how often the host is told how a call ended, this time included; 0 of others."""
-    return row.looked + 1 if row.outcome else 0
+    """Return how often the host is told, this time included; 0 where it is told once an hour.
+
+    Told with pauses that grow: how a call ended, and that a call is to be made.
+    """
+    return row.looked + 1 if row.outcome or not row.round else 0
 
 
 def _tell(row: ParkedCall) -> None:
@@ -220,6 +226,42 @@ def delete_unfetched(*, now: datetime | None = None, limit: int = 500) -> int:
             },
         )
     return len(deleted)
+
+
+def chores(limit: int, now: datetime | None = None) -> dict[str, Callable[[], int]]:
+    """Return what keeps the tables small, by the name of what each batch counts.
+
+    Args:
+        limit: How many rows one transaction changes at most.
+        now: The moment that counts.
+    """
+    now = now or timezone.now()
+    unused, lapsed = now - settings.ABANDON_AFTER, now - settings.ANSWER_TTL
+    days = settings.RETENTION_DAYS
+    old = None if days is None else now - timedelta(days=days)
+    return {
+        "expired elicitations": lambda: inbox.expire_due(now=now, limit=limit),
+        "orphaned elicitations": lambda: close_orphans(limit=limit),
+        "deleted answers": lambda: delete_expired(now=now, limit=limit),
+        "closed calls": lambda: close_abandoned(unused, limit=limit),
+        "deleted outcomes": lambda: delete_unfetched(now=now, limit=limit),
+        "removed URLs": lambda: inbox.forget_urls(lapsed, limit=limit),
+        "deleted old elicitations": lambda: (
+            0 if old is None else inbox.delete_old(old, limit=limit)
+        ),
+    }
+
+
+def next_moment() -> datetime | None:
+    """Return when a signal is to be sent again, or an elicitation expires; ``None``: never."""
+    asked = Elicitation.objects.using(write_alias())
+    moments = (
+        asked.undelivered().aggregate(at=Min("resume_at")),
+        asked.pending().aggregate(at=Min("expires_at")),
+        # A lease that was not given back ends by itself.
+        parking.rows().aggregate(at=Min(Greatest("look_at", Coalesce("leased_until", "look_at")))),
+    )
+    return min((found["at"] for found in moments if found["at"] is not None), default=None)
 
 
 def delete_expired(*, now: datetime | None = None, limit: int = 500) -> int:

@@ -45,7 +45,7 @@ from .ended import AlreadyEnded, AnyCall, Code, Ended, Outcome, announce
 from .lease import CallInProgressError, Lease
 from .replies import NotSentError
 from .requests import PolicyRefusal, read_requests, response, wanted_answers
-from .values import Call, Round
+from .values import STARTED, Call, Round
 
 logger = logging.getLogger("elicitation")
 
@@ -55,7 +55,7 @@ Delivery = Elicitation.Delivery
 LONGEST_PAUSE = timedelta(hours=1)
 
 #: What changes in a call's row once any process may resume it.
-_GIVEN_BACK: Mapping[str, Any] = {"lease": None, "leased_until": None}
+_GIVEN_BACK: Mapping[str, Any] = {"lease": None, "leased_until": None, "called_at": None}
 
 
 class AnotherRespondentError(ElicitationError):
@@ -214,13 +214,15 @@ def resume(parked_call_id: uuid.UUID | str, *, server: str, is_modern: bool) -> 
     lease = Lease(parked_call_id=as_uuid(parked_call_id))
     asked = Elicitation.objects.using(write_alias()).of_call(lease.parked_call_id)
 
-    def resume() -> Resumed | NotSentError:
+    def resume() -> Resumed | NotSentError | None:
         if not lease.claim():
             raise _NotNow
         row = rows().select_related("policy").get(pk=lease.parked_call_id)
         if row.server != server:
             raise WrongServerError
         call, round = Call.of(row), Round.of(row)
+        if round.number == STARTED:
+            return _started(Resumed(call=call, round=round, lease=lease, row=row))
         if not (is_modern or round.plain):
             return _wrong_revision(row, lease)
         resumed = partial(Resumed, call=call, round=round, lease=lease, row=row)
@@ -237,9 +239,9 @@ def resume(parked_call_id: uuid.UUID | str, *, server: str, is_modern: bool) -> 
             return resumed(is_complete=usable.count() == len(wanted))
         return resumed(taken=_take(call, requests))
 
-    def resume_unless_asked() -> Resumed | NotSentError:
+    def resume_unless_asked() -> Resumed | NotSentError | None:
         resumed = resume()
-        taken = None if isinstance(resumed, NotSentError) else resumed.taken
+        taken = resumed.taken if isinstance(resumed, Resumed) else None
         # Every elicitation of the round is closed if it is one of them that each answer is to.
         is_closed = taken is not None and all(answer.elicitation_id for answer in taken.answers)
         if not is_closed and asked.pending().exists():
@@ -251,12 +253,35 @@ def resume(parked_call_id: uuid.UUID | str, *, server: str, is_modern: bool) -> 
             found = in_transaction(resume_unless_asked, durable=True)
             if isinstance(found, NotSentError):
                 raise found
-            return found
+            if found is not None:
+                return found
         _raise_why_not(lease.parked_call_id, server)
 
 
 class _NotNow(Exception):  # no error: rolls back, and then it is looked why
     """The call cannot be claimed: another process has it, people are asked, or it is over."""
+
+
+def _started(resumed: Resumed) -> Resumed | None:
+    """Note that the first request goes out, so that no other process sends it once more.
+
+    Returns:
+        The call; ``None`` where a process has noted that before and is gone. Nobody can know
+        whether the tool ran: the call is lost, and closed here.
+    """
+    if resumed.row.called_at is None:
+        resumed.lease.rows().update(called_at=timezone.now())
+        return resumed
+    logger.warning(
+        "A process has died while it made a call",
+        extra={
+            "parked_call_id": str(resumed.row.pk),
+            "server": resumed.row.server,
+            "tool": resumed.row.tool,
+        },
+    )
+    close(resumed.call, Ended(code=Code.LOST, reason=inbox.PROCESS_GONE), lease=resumed.lease)
+    return None
 
 
 def _wrong_revision(row: ParkedCall, lease: Lease) -> NotSentError:

@@ -21,6 +21,8 @@ class State(Enum):
 
     #: The request goes to the server without answers: the first time, or afresh.
     CALLING = "calling"
+    #: The same for a call that a worker makes. It is made once: nobody waits for an error here.
+    STARTING = "starting"
     #: The server asks. The round is stored, and who answers it is found out.
     ASKED = "asked"
     #: Every answer that the round needs is recorded, and has to be taken.
@@ -36,6 +38,8 @@ class State(Enum):
     #: The server asks again for a URL that a person agreed to open: it gets the consent again.
     WAITING = "waiting"
 
+    #: A worker is to make the call.
+    STARTED = "started"
     #: People have to answer. The call goes on once they did.
     PARKED = "parked"
     #: The server is still at work, or has made a task. The call is looked after.
@@ -112,6 +116,16 @@ MOVES: Final[Mapping[State, Mapping[Event, State]]] = MappingProxyType(
             _E.NOT_SENT: _S.NOT_SENT,
             _E.UNKNOWN: _S.NOT_SENT,
         },
+        _S.STARTING: {
+            _E.RESULT: _S.FINISHED,
+            _E.ASKS: _S.ASKED,
+            _E.WORKS: _S.WORKING,
+            _E.TASK: _S.LEFT_WORKING,
+            # To call again would bring the same.
+            _E.UNREAD: _S.LOST,
+            _E.NOT_SENT: _S.NOT_SENT,
+            _E.UNKNOWN: _S.LOST,
+        },
         _S.ASKED: {
             _E.COMPLETE: _S.ANSWERED,
             _E.WAITS: _S.PARKED,
@@ -149,6 +163,7 @@ MOVES: Final[Mapping[State, Mapping[Event, State]]] = MappingProxyType(
             _E.FORBIDDEN: _S.REFUSING,
             _E.NOBODY: _S.DECLINING,
         },
+        _S.STARTED: {_E.RESUMED: _S.STARTING},
         _S.PARKED: {_E.RESUMED: _S.ASKED},
         _S.LEFT_WORKING: {_E.RESUMED: _S.WORKING},
         # A round is retried as it was stored, whatever its age.

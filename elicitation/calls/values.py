@@ -25,6 +25,9 @@ from ..store import DatabaseFormAnswerStore
 
 #: The method of a tool call.
 TOOL = "tools/call"
+#: The number of the round in which nothing came back from the server yet: a worker is to make
+#: the call.
+STARTED = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +118,8 @@ class Round:
     """What a server asks for before it goes on with a call (MCP 2026-07-28, MRTR).
 
     ``requests`` holds the requests by the server's keys, ``request_state`` what it wants back
-    byte for byte, ``None`` where it sent none. Rounds are counted from 1. ``plain`` is a round
+    byte for byte, ``None`` where it sent none. Rounds are counted from 1; 0 is that of a call
+    which a worker is to make. ``plain`` is a round
     that came as an error (MCP 2025-11-25, ``URLElicitationRequiredError``): its retry is the same
     call, and nothing more.
     """

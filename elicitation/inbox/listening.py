@@ -40,15 +40,15 @@ RETRY = 60.0
 KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 
 
-def tell(elicitation_id: uuid.UUID) -> None:
+def tell(key: uuid.UUID, channel: str = CHANNEL) -> None:
     """Notify all listening processes of a closed elicitation when the transaction commits.
 
-    Does nothing but on PostgreSQL.
+    Does nothing but on PostgreSQL. On another channel it is of something else.
     """
     connection = connections[write_alias()]
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, str(elicitation_id)])
+            cursor.execute("SELECT pg_notify(%s, %s)", [channel, str(key)])
 
 
 def stop_if_cancelled() -> None:
@@ -95,16 +95,21 @@ class Listener:
     Args:
         closed: Called with the id of each elicitation that any process closes.
         look: Looks up what was closed before listening began.
+        channel: What is listened to; on another channel it is the ids of something else.
     """
 
     #: Whether the log already says why listening fails; each process logs it once.
     complained: ClassVar[bool] = False
 
     def __init__(
-        self, closed: Callable[[uuid.UUID], None], look: Callable[[], Awaitable[None]]
+        self,
+        closed: Callable[[uuid.UUID], None],
+        look: Callable[[], Awaitable[None]],
+        channel: str = CHANNEL,
     ) -> None:
         self.closed = closed
         self.look = look
+        self.channel = channel
         #: Whether nothing that is closed can be missed now.
         self.hears = False
 
@@ -132,9 +137,9 @@ class Listener:
         async with asyncio.timeout(PATIENCE) as patience:
             connection = await AsyncConnection.connect(**params, autocommit=True)
             try:
-                await connection.execute(f"LISTEN {CHANNEL}")
+                await connection.execute(f"LISTEN {self.channel}")
                 await self.look()
-                await between_requests(partial(tell, word))
+                await between_requests(partial(tell, word, self.channel))
                 async for notice in connection.notifies():
                     if notice.payload == str(word):
                         patience.reschedule(None)

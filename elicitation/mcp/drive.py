@@ -52,7 +52,7 @@ from ..calls.requests import (
 )
 from ..calls.rounds import SETTLED_BY, Event, Rounds, State
 from ..calls.steps import step, to_the_end
-from ..calls.values import Call, Round
+from ..calls.values import STARTED, Call, Round
 from ..conf import settings
 from ..core import ElicitationError, ElicitationRefusal, SchemaRefusal
 from ..models import Elicitation, TooLargeError
@@ -85,7 +85,9 @@ LONGEST_RETRY_AFTER = 86_400.0
 
 
 #: In these states a request may be on its way.
-IN_FLIGHT = frozenset({State.SENDING, State.DECLINING, State.REFUSING, State.WORKING})
+IN_FLIGHT = frozenset(
+    {State.STARTING, State.SENDING, State.DECLINING, State.REFUSING, State.WORKING}
+)
 
 
 class _AnyResult(Result, extra="allow"):
@@ -160,8 +162,12 @@ class Drive:
         self.lease, self.round, self.is_stored = resumed.lease, resumed.round, True
         self.fresh_after = set(resumed.row.fresh_after_rounds)
         self.working_since = resumed.row.working_since
-        is_working = self.working_since is not None
-        self.rounds = Rounds(State.LEFT_WORKING if is_working else State.PARKED)
+        begin = State.PARKED
+        if self.working_since is not None:
+            begin = State.LEFT_WORKING
+        elif resumed.round.number == STARTED:
+            begin = State.STARTED
+        self.rounds = Rounds(begin)
         self.rounds.feed(Event.RESUMED)
         if resumed.refusal is not None:
             self.refusal = resumed.refusal
@@ -181,6 +187,7 @@ class Drive:
         """
         actions: dict[State, Callable[[], Coroutine[Any, Any, Event]]] = {
             State.CALLING: self._call,
+            State.STARTING: self._start,
             State.ASKED: self._ask,
             State.ANSWERED: self._take,
             State.SENDING: self._send_answers,
@@ -226,6 +233,15 @@ class Drive:
         if self.unread_round is not None and event is not Event.NOT_SENT:
             self.fresh_after.add(self.unread_round)
             self.hand.mark_unread()
+        return event
+
+    async def _start(self) -> Event:
+        """Make a call that was left to a worker; its row says already that it is being made."""
+        await self._check_lease()
+        self.is_over = True
+        event = await self._send(1)
+        # Without an answer on its way there is nothing to lose, and what asks has not run.
+        self.is_over = event not in (Event.NOT_SENT, Event.ASKS)
         return event
 
     async def _ask(self) -> Event:
@@ -417,7 +433,8 @@ class Drive:
         assert self.round is not None
         self.working_since = self.working_since or timezone.now()
         is_looked_after = self.pauses == 0 and self.is_stored
-        is_news = bool(self.hand.deliveries()) or self.pauses == MAX_PAUSES
+        is_started = self.resumed is not None and self.resumed.round.number == STARTED
+        is_news = bool(self.hand.deliveries()) or is_started or self.pauses == MAX_PAUSES
         if self.call is not None and not self.is_stored and is_news:
             # What the stored round asked is answered: nothing may go on from there.
             await self._store(self.call)

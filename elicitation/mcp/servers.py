@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
-from django.core.exceptions import ImproperlyConfigured
 from mcp import ClientSession
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.types import CallToolResult
@@ -20,8 +19,8 @@ from mcp.types import CallToolResult
 from ..calls import parking
 from ..calls.ended import Outcome
 from ..calls.replies import NotSentError
-from ..calls.values import Call
-from ..conf import NamedServer, settings
+from ..calls.values import STARTED, Call
+from ..conf import settings
 from ..models import ParkedCall, ServerPolicy
 from . import client
 from .callbacks import elicitation_callback
@@ -45,7 +44,7 @@ async def call(
     progress: ProgressFnT | None,
 ) -> CallToolResult:
     """Call a tool, as ``elicitation.calls.call`` says."""
-    named = _named(server)
+    named = settings.named_server(server)
     if user is not None:
         # What no row can hold is refused before anything is connected to.
         Call(
@@ -84,30 +83,28 @@ async def resume(
     if row.ended_at is not None:
         # For this no server has to be there.
         return client.handed_out(Outcome.of(row))
-    named = _named(row.server)
+    named = settings.named_server(row.server)
     asking = elicitation_callback(
         row.server,
         row.tool,
         row.scope,
         row.respondent,
+        # Workers resume calls, and can wait for people as long as these can answer.
+        settings.QUESTION_TTL.total_seconds(),
         call=row.call,
         scope_label=row.scope_label,
     )
     connection = partial(
-        connected, named, row.server_policy, row.respondent, asking, needs_modern=not row.plain
+        connected,
+        named,
+        row.server_policy,
+        row.respondent,
+        asking,
+        needs_modern=not (row.plain or row.round == STARTED),
     )
     work = partial(client.resume, parked_call_id=row.pk, server=row.server, progress=progress)
     not_sent = partial(NotSentError, row.server, row.tool, parked_call_id=row.pk)
     return await _over(connection, work, not_sent)
-
-
-def _named(server: str) -> NamedServer:
-    named = settings.server(server)
-    if named is None:
-        raise ImproperlyConfigured(
-            f"ELICITATION_SERVERS has no server {server!r}. Add it, with its 'url' or 'command'."
-        )
-    return named
 
 
 def _row(parked_call_id: uuid.UUID | str) -> ParkedCall:

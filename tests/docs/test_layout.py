@@ -51,7 +51,7 @@ def test_each_room_and_module_is_on_the_floor_that_its_contract_says() -> None:
 
 def test_every_module_of_the_package_stands_in_a_table_once() -> None:
     named = re.findall(r"^\| (?:\d \| )?`([\w/]+)` \| .+ \|$", PAGE, re.MULTILINE)
-    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    rooms = {path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("__init__.py")}
     assert sorted(name for name in named if name not in rooms) == sorted(modules())
 
 

@@ -2,8 +2,8 @@
 
 ``python -m tests.named.server ERA LOG [PORT]``, with ``ERA`` ``modern`` or ``legacy``: over
 streamable HTTP on PORT, else over stdio. Its tool ``ask`` asks for a note and returns it, ``say``
-asks nothing, ``end`` ends the process, ``fail`` is refused, and ``late`` asks after its call, once
-there is a file ``LOG.go``.
+asks nothing, ``once`` asks as ``ask`` does and takes each of its states once, ``end`` ends the
+process, ``fail`` is refused, and ``late`` asks after its call, once there is a file ``LOG.go``.
 Each request is one line of LOG, with the token that came with it and the note that was answered.
 Where there is a file ``LOG.tokens``, a request without one of its lines is refused with 401.
 """
@@ -14,6 +14,7 @@ import asyncio
 import json
 import os
 import sys
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ MISSING_SESSION = (
     b'{"jsonrpc":"2.0","id":"server-error","error":'
     b'{"code":-32600,"message":"Bad Request: Missing session ID"}}'
 )
+#: The states that were used.
+USED: set[str | None] = set()
 NOTE = {"type": "object", "properties": {"note": {"type": "string"}}, "required": ["note"]}
 
 
@@ -86,15 +89,19 @@ async def call_tool(
     if params.name == "late":
         late.append(asyncio.create_task(ask_late(ctx)))
     said = "said"
-    if params.name == "ask":
+    if params.name in ("ask", "once"):
         told = (params.input_responses or {}).get("k")
         if ERA == "legacy":
             told = await ctx.session.elicit_form("Which?", NOTE, ctx.request_id)
         elif told is None:
             asked = ElicitRequestFormParams(message="Which?", requested_schema=NOTE)
             return InputRequiredResult(
-                input_requests={"k": ElicitRequest(params=asked)}, request_state="s"
+                input_requests={"k": ElicitRequest(params=asked)},
+                request_state=str(uuid.uuid4()),
             )
+        elif params.name == "once" and params.request_state in USED:
+            raise MCPError(code=INVALID_PARAMS, message="requestState: already used")
+        USED.add(params.request_state)
         assert isinstance(told, ElicitResult)
         said = told.action if told.content is None else str(told.content["note"])
     log(method="tools/call", token=token_of(ctx), said=said, arguments=params.arguments)

@@ -11,7 +11,6 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from elicitation import inbox
 from elicitation.calls import outbox
 from elicitation.conf import settings
 from elicitation.models import Elicitation, ParkedCall, StoredFormAnswer
@@ -61,13 +60,11 @@ class Command(BaseCommand):
             forgotten = questions.closed_before(lapsed).with_url().count()
             deleted = 0 if old is None else questions.closed_before(old).count()
         else:
-            expired = _all(lambda: inbox.expire_due(now=now, limit=size))
-            expired += _all(lambda: outbox.close_orphans(limit=size))
-            answers = _all(lambda: outbox.delete_expired(now=now, limit=size))
-            calls = _all(lambda: outbox.close_abandoned(unused, limit=size))
-            outcomes = _all(lambda: outbox.delete_unfetched(now=now, limit=size))
-            forgotten = _all(lambda: inbox.forget_urls(lapsed, limit=size))
-            deleted = 0 if old is None else _all(lambda: inbox.delete_old(old, limit=size))
+            done = {name: _all(batch) for name, batch in outbox.chores(size, now).items()}
+            expired = done["expired elicitations"] + done["orphaned elicitations"]
+            answers, calls = done["deleted answers"], done["closed calls"]
+            outcomes, forgotten = done["deleted outcomes"], done["removed URLs"]
+            deleted = done["deleted old elicitations"]
         prefix = "elicitation_cleanup (dry run)" if options["dry_run"] else "elicitation_cleanup"
         self.stdout.write(
             f"{prefix}: expired elicitations {expired}, deleted answers {answers}, "

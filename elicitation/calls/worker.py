@@ -58,6 +58,8 @@ class Worker:
         #: What was found in the database and taken up, as long as it is found there.
         self.found: set[Hashable] = set()
         self.is_stopped = False
+        self.listener = Listener(self._told, self._look, CHANNEL)
+        self._wake, self._look_now = asyncio.Event(), asyncio.Event()
 
     def stop(self) -> None:
         """Begin nothing any more, and end; called in the loop."""
@@ -71,10 +73,6 @@ class Worker:
             once: Stop once nothing is left that can be done now.
         """
         self.loop = asyncio.get_running_loop()
-        self._wake, self._look_now = asyncio.Event(), asyncio.Event()
-        if self.is_stopped:
-            self._wake.set()
-        self.listener = Listener(self._told, self._look, CHANNEL)
         receivers.add(self._told_in_a_thread)
         # A call that begins to wait for a person makes room for another one.
         elicitation_asked.connect(self._asked)

@@ -15,6 +15,7 @@ from tests.processes import BASE_DIR, WAIT_SECONDS, answers, free_port, wait_unt
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
     from django.test import Client
+    from pytest_django.live_server_helper import LiveServer
 
 # No test speaks TLS. With the certificates of all authorities each HTTP client reads them when it
 # is made, here and in the processes that are started: that takes longer than most calls.
@@ -45,6 +46,21 @@ def django_db_setup(django_db_setup: None) -> Iterator[None]:
         patch.setattr(flush, "sql_flush", sql_flush)
         patch.setattr(flush, "emit_post_migrate_signal", lambda *args, **options: None)
         yield
+
+
+@pytest.fixture(scope="session")
+def live_server(django_db_setup: None, live_server: "LiveServer") -> Iterator["LiveServer"]:
+    """The site in a thread of this process, with connections of its own.
+
+    It begins when the test's database is there: until then the settings name one in memory, whose
+    one connection all its threads would share.
+    """
+    from django.core.servers.basehttp import WSGIRequestHandler
+
+    with pytest.MonkeyPatch.context() as patch:
+        # Django sends head and body apart, and the body would wait until the head has arrived.
+        patch.setattr(WSGIRequestHandler, "disable_nagle_algorithm", True)
+        yield live_server
 
 
 @pytest.fixture

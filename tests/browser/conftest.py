@@ -24,15 +24,12 @@ BROWSER_ZONE = "America/New_York"
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _chromium_is_there(request: pytest.FixtureRequest) -> Iterator[None]:
+def _chromium_is_there() -> Iterator[None]:
     if not Path(CHROMIUM).exists():
         reason = f"BROWSER TESTS DID NOT RUN: {CHROMIUM} is missing"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
-    # Before the live server starts: it shares the connection of the test where the database is in
-    # memory, and until the test database is made that is what the settings name.
-    request.getfixturevalue("django_db_setup")
     # Playwright's event loop runs in this thread; Django would refuse the database here.
     before = os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE")
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"

@@ -104,9 +104,20 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "elicitation",
+    "deployed_app.Site",
 ]
 ROOT_URLCONF = "deployed_urls"
 del REST_FRAMEWORK, SPECTACULAR_SETTINGS
+"""
+APP = """from django.apps import AppConfig
+def fetch(**kwargs):
+    pass
+class Site(AppConfig):
+    name = "deployed_app"
+    path = "."
+    def ready(self):
+        from elicitation.signals import call_finished
+        call_finished.connect(fetch)
 """
 URLS = """from django.urls import include, path
 urlpatterns = [
@@ -122,6 +133,7 @@ def test_check_deploy_has_no_warning_of_ours_with_the_documented_settings(tmp_pa
     settings = blocks_of("docs/api.md")["settings"]
     (tmp_path / "deployed.py").write_text(SITE + settings)
     (tmp_path / "deployed_urls.py").write_text(URLS)
+    (tmp_path / "deployed_app.py").write_text(APP)
     done = run(
         "-m",
         "django",

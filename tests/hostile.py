@@ -161,7 +161,12 @@ def accepted(text: str) -> frozenset[str]:
         places.add("message")
     if is_question(schema(**{text: {"type": "string"}})):
         places.add("name of a property")
-    return frozenset(places | NAMES if is_name(text) else places)
+    if is_name(text):
+        places |= NAMES
+    if not is_name(f"{MIXED} {text}"):
+        # As ``ask_with`` writes the name of a server, it is longer.
+        places.discard("server")
+    return frozenset(places)
 
 
 def ask_with(texts: dict[str, str], user: User) -> Elicitation:

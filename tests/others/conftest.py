@@ -12,6 +12,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from mcp.types import CallToolResult, TextContent
 
+from elicitation import calls
 from elicitation.models import ParkedCall, ServerPolicy, StoredFormAnswer
 from tests.asking import allow
 from tests.host import SERVER, Host
@@ -84,6 +85,9 @@ class Driver:
         assert self.person.waiting() == []
         assert not ParkedCall.objects.parked().exists()
         assert not StoredFormAnswer.objects.exists()
+        # As a host that has saved the result does: the same call is another one from now on.
+        for key in ParkedCall.objects.ended().values_list("pk", flat=True):
+            calls.acknowledge(key)
         return result
 
     def act(self, does: Sequence[Answer], work: asyncio.Task[Any]) -> None:

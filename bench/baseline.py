@@ -5,14 +5,21 @@ Nothing here checks a name, a scope, a person or a time, or tries anything again
 
 from __future__ import annotations
 
+import json
 import uuid
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import F
+from django.utils import timezone
 
 from elicitation.models import Elicitation, ParkedCall, StoredFormAnswer
 
 FIELDS = [field.name for field in StoredFormAnswer._meta.concrete_fields if not field.primary_key]
+#: How long an answer can be sent.
+TTL = timedelta(minutes=30)
 
 
 def take(key: uuid.UUID) -> StoredFormAnswer | None:
@@ -29,15 +36,20 @@ def take(key: uuid.UUID) -> StoredFormAnswer | None:
         return row if deleted == 1 else None
 
 
-def record(row: StoredFormAnswer) -> None:
-    """Insert a row, or replace the one that has its key."""
-    features = connection.features
-    StoredFormAnswer.objects.bulk_create(
-        [row],
-        update_conflicts=True,
-        update_fields=FIELDS,
-        unique_fields=["pk"] if features.supports_update_conflicts_with_target else None,
+def record(values: Mapping[str, Any], answers: Mapping[str, Any]) -> None:
+    """Make a row of these, and insert it, or replace the one that has its key."""
+    now = timezone.now()
+    row = StoredFormAnswer(
+        **values, answers_json=json.dumps(answers), recorded_at=now, expires_at=now + TTL
     )
+    features = connection.features
+    with transaction.atomic():
+        StoredFormAnswer.objects.bulk_create(
+            [row],
+            update_conflicts=True,
+            update_fields=FIELDS,
+            unique_fields=["pk"] if features.supports_update_conflicts_with_target else None,
+        )
 
 
 def ask(call: ParkedCall, asked: Elicitation) -> None:

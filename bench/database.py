@@ -64,6 +64,8 @@ def set_up(options: argparse.Namespace) -> None:
     # A request closes its connection otherwise, and connecting would be most of its time.
     settings.DATABASES["default"]["CONN_MAX_AGE"] = None
     settings.REST_FRAMEWORK["DEFAULT_THROTTLE_RATES"] = {"elicitation": None}
+    # One person is asked for every run of a measurement.
+    settings.ELICITATION_MAX_OPEN = settings.ELICITATION_MAX_OPEN_PER_PERSON = 1_000_000
     settings.ROOT_URLCONF = "bench.urls"
     settings.TEMPLATES[0]["DIRS"].append(Path(__file__).parent / "templates")
     django.setup()
@@ -158,9 +160,9 @@ class Bench:
 
     def plain_record(self, runs: int) -> Runs:
         rows = self.rows(runs)
-        recorded = list(rows)
+        found = self.plainly_recorded(rows)
         rows.delete()
-        return [_later(self.baseline.record, row) for row in recorded]
+        return found
 
     def replace(self, runs: int) -> Runs:
         return [
@@ -169,7 +171,16 @@ class Bench:
         ]
 
     def plain_replace(self, runs: int) -> Runs:
-        return [_later(self.baseline.record, row) for row in self.rows(runs)]
+        return self.plainly_recorded(self.rows(runs))
+
+    def plainly_recorded(self, rows: QuerySet[StoredFormAnswer]) -> Runs:
+        """Record each of these rows once more, plainly."""
+        found = []
+        for values in rows.values():
+            answers = json.loads(values.pop("answers_json"))
+            del values["recorded_at"], values["expires_at"]
+            found.append(_later(self.baseline.record, values, answers))
+        return found
 
     def forget(self) -> None:
         """Remove what earlier rounds left."""

@@ -29,6 +29,11 @@ from .transactions import in_transaction, lock_now, write_alias
 
 logger = logging.getLogger("elicitation")
 
+#: What a newer answer replaces: all but the key.
+_UPDATED = [
+    field.name for field in StoredFormAnswer._meta.concrete_fields if not field.primary_key
+]
+
 
 class DatabaseFormAnswerStore:
     """Answers of one call in one scope, kept in the database until they are taken.
@@ -115,9 +120,10 @@ class DatabaseFormAnswerStore:
         if action == FormAnswerAction.DECLINE:
             answers = {}
         now = timezone.now()
+        parked_call_id = self._parked_call_id(server, tool)
         return StoredFormAnswer(
-            id=self._key(server, tool, fingerprint, number),
-            parked_call_id=self._parked_call_id(server, tool),
+            id=_key(parked_call_id, fingerprint, number),
+            parked_call_id=parked_call_id,
             scope=self.scope,
             call=self.call,
             server=server,
@@ -171,10 +177,11 @@ class DatabaseFormAnswerStore:
         if not elicitations:
             return []
         wanted = self.wanted(elicitations, numbers)
+        rows = answers(wanted)
         # A look without a lock: to lock a missing row blocks MariaDB's inserters.
-        if not answers(wanted).exists():
+        if not rows.exists():
             return None
-        return in_transaction(lambda: take(wanted), durable=True)
+        return in_transaction(lambda: take(wanted, rows), durable=True)
 
     def wanted(
         self,
@@ -197,7 +204,11 @@ class DatabaseFormAnswerStore:
             )
         return [
             WantedAnswer(
-                key=self._key(elicitation.server_name, elicitation.tool_name, fingerprint, number),
+                key=_key(
+                    self._parked_call_id(elicitation.server_name, elicitation.tool_name),
+                    fingerprint,
+                    number,
+                ),
                 store=self,
                 elicitation=elicitation,
                 fingerprint=fingerprint,
@@ -215,18 +226,18 @@ class DatabaseFormAnswerStore:
 
     def key(self, elicitation: AnyElicitation, number: int = 0) -> uuid.UUID:
         """Return the key of the answer to this elicitation."""
-        return self._key(
-            elicitation.server_name, elicitation.tool_name, elicitation.fingerprint(), number
-        )
-
-    def _key(self, server: str, tool: str, fingerprint: str, number: int) -> uuid.UUID:
-        return row_key(str(self._parked_call_id(server, tool)), fingerprint, str(number))
+        parked_call_id = self._parked_call_id(elicitation.server_name, elicitation.tool_name)
+        return _key(parked_call_id, elicitation.fingerprint(), number)
 
     def is_mine(self, row: StoredFormAnswer) -> bool:
         """Whether this row was recorded for this call, and by its respondent."""
         return (row.scope, row.call) == (self.scope, self.call) and (
             self.respondent_id is None or row.respondent_id == self.respondent_id
         )
+
+
+def _key(parked_call_id: uuid.UUID, fingerprint: str, number: int) -> uuid.UUID:
+    return row_key(str(parked_call_id), fingerprint, str(number))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,16 +287,23 @@ def answered(
     return {each.key for each in wanted if each.is_answered_by(rows.get(each.key))}
 
 
-def take(wanted: Sequence[WantedAnswer]) -> list[StoredFormAnswer] | None:
+def take(
+    wanted: Sequence[WantedAnswer], rows: models.QuerySet[StoredFormAnswer] | None = None
+) -> list[StoredFormAnswer] | None:
     """Take all these answers or none, inside the transaction that the caller has opened.
 
     The caller has looked before that there are any, without a lock, and commits before it sends
     one.
 
+    Args:
+        wanted: Which answers.
+        rows: ``answers(wanted)``, where the caller has that already.
+
     Returns:
         The answers in the order of ``wanted``, each with its ``content``.
     """
-    rows = answers(wanted)
+    if rows is None:
+        rows = answers(wanted)
     lock_now(rows)
     # In key order, so that two takers of the same rows never wait for each other.
     locked = {row.pk: row for row in rows.select_for_update().order_by("pk")}
@@ -301,15 +319,12 @@ def take(wanted: Sequence[WantedAnswer]) -> list[StoredFormAnswer] | None:
 def record(rows: Sequence[StoredFormAnswer]) -> None:
     """Write answers, each in place of an older one of the same key, in one statement."""
     alias = write_alias()
-    fields = [
-        field.name for field in StoredFormAnswer._meta.concrete_fields if not field.primary_key
-    ]
     # MariaDB finds the conflicting key itself, and cannot be told it.
     with_target = connections[alias].features.supports_update_conflicts_with_target
     StoredFormAnswer.objects.using(alias).bulk_create(
         rows,
         update_conflicts=True,
-        update_fields=fields,
+        update_fields=_UPDATED,
         unique_fields=["id"] if with_target else None,
     )
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from importlib.metadata import packages_distributions
+
+from django.conf import settings
 
 from tests.processes import BASE_DIR
 
@@ -20,3 +24,17 @@ def test_each_benchmark_of_the_database_runs() -> None:
     assert run.returncode == 0, run.stderr
     for measured in ("take an answer", "ask: from the call to the parked call", "question page"):
         assert measured in run.stdout
+
+
+def test_the_environment_of_the_flow_has_every_app_of_the_settings() -> None:
+    listed = set()
+    for name in ("bench/requirements-flow.txt", "requirements.txt"):
+        listed |= set(re.findall(r"(?m)^[a-z-]+", (BASE_DIR / name).read_text()))
+    installed = {app.split(".")[0] for app in settings.INSTALLED_APPS}
+    distributions = packages_distributions()
+    missing = [
+        app
+        for app in installed - {"elicitation", "project"}
+        if not {name.lower() for name in distributions[app]} & listed
+    ]
+    assert missing == []

@@ -1,6 +1,7 @@
-"""A process that resumes a call, and stops between the take and the send until it is continued.
+"""A process that resumes a call, and stops on its way until it is continued.
 
-``python -m tests.wire.resumer URL PARKED_CALL_ID LEASE_SECONDS`` prints how that ended.
+``python -m tests.wire.resumer URL PARKED_CALL_ID LEASE_SECONDS WHERE`` prints how that ended. It
+stops between the take and the ``send``, or with the ``result`` in its hand.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from elicitation.models import ParkedCall  # noqa: E402
 
 
 async def main() -> str:
-    url, key, lease = sys.argv[1:]
+    url, key, lease, where = sys.argv[1:]
     settings.ELICITATION_RESUME_LEASE = timedelta(seconds=float(lease))
     send = Drive._send_answers
 
@@ -36,7 +37,8 @@ async def main() -> str:
         os.kill(os.getpid(), signal.SIGSTOP)
         return await send(self)
 
-    Drive._send_answers = stop_first  # type: ignore[method-assign]
+    if where == "send":
+        Drive._send_answers = stop_first  # type: ignore[method-assign]
     async with connect(url, **await aclient_options("shop")) as client:
         try:
             await resume(client.session, key, server="shop")
@@ -44,6 +46,8 @@ async def main() -> str:
             return "gone"
         except ElicitationError as error:
             return error.code
+        if where == "result":
+            os.kill(os.getpid(), signal.SIGSTOP)
     return "result"
 
 

@@ -17,11 +17,12 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.utils import timezone
 from mcp.types import CallToolResult
 
-from elicitation import inbox
+from elicitation import calls, inbox
 from elicitation.calls import outbox, parking
 from elicitation.core import ElicitationPending
 from elicitation.mcp.client import CallInProgressError, resume
 from elicitation.models import ParkedCall
+from elicitation.signals import call_finished
 from tests import processes
 from tests.wire.conftest import ANSWER, Host, check_over, delivery, stored
 from tests.wire.server import held, result, wait_for
@@ -34,11 +35,14 @@ DECLINE = ("decline", None)
 
 
 class Stopped:
-    """Process A: it has taken the answer, and stands still."""
+    """Process A: it has taken the answer, or received the result, and stands still."""
 
-    def __init__(self, host: Host, pending: ElicitationPending, lease: float = LEASE) -> None:
+    def __init__(
+        self, host: Host, pending: ElicitationPending, lease: float = LEASE, where: str = "send"
+    ) -> None:
+        key = str(pending.parked_call_id)
         self.process = processes.start(
-            "tests.wire.resumer", host.server.url, str(pending.parked_call_id), str(lease)
+            "tests.wire.resumer", host.server.url, key, str(lease), where
         )
         self.wait_until_stopped()
 
@@ -64,8 +68,10 @@ class Stopped:
 
 
 @contextmanager
-def stopped(host: Host, pending: ElicitationPending, lease: float = LEASE) -> Iterator[Stopped]:
-    process = Stopped(host, pending, lease)
+def stopped(
+    host: Host, pending: ElicitationPending, lease: float = LEASE, where: str = "send"
+) -> Iterator[Stopped]:
+    process = Stopped(host, pending, lease, where)
     try:
         yield process
     finally:
@@ -213,3 +219,28 @@ def test_case_B3_a_lease_ends_by_the_clock_of_the_database(
     assert isinstance(again, CallToolResult)
     assert host.server.sent == [ACCEPT]
     assert not ParkedCall.objects.parked().exists()
+
+
+# --- Case A10: a worker that dies with the result ----------------------------------------------
+
+
+def test_case_A10_the_result_of_a_worker_that_was_killed_is_told_again(host: Host) -> None:
+    pending = host.answered()
+    with stopped(host, pending, where="result") as worker:
+        worker.kill()
+    told: list[tuple[Any, str]] = []
+
+    def fetch(parked_call_id: Any, code: str, **kwargs: Any) -> None:
+        told.append((parked_call_id, code))
+
+    call_finished.connect(fetch)
+    try:
+        outbox.resend_due(now=timezone.now() + timedelta(minutes=2))
+    finally:
+        call_finished.disconnect(fetch)
+    assert told == [(pending.parked_call_id, "finished")]
+    assert pending.parked_call_id is not None
+    outcome = calls.outcome(pending.parked_call_id)
+    assert outcome.result is not None
+    assert outcome.result["content"][0]["text"] == "done"
+    assert host.server.ran == 1

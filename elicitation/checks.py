@@ -1,22 +1,28 @@
 """System checks: what would go wrong later, and what to do about it.
 
-No check makes a query. Each has an id that can be silenced with ``SILENCED_SYSTEM_CHECKS``.
+None makes a query, but for one that Django runs with ``migrate`` alone. Each has an id that can be
+silenced with ``SILENCED_SYSTEM_CHECKS``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from difflib import get_close_matches
 from importlib import metadata
 from typing import Any
+from urllib.parse import urlsplit
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.conf import settings as django_settings
+from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections, router
-from django.urls import NoReverseMatch, reverse
+from django.shortcuts import resolve_url
+from django.urls import NoReverseMatch, Resolver404, get_script_prefix, resolve
+from django.utils.module_loading import import_string
 
 from . import backoff
 from .calls.parking import LONGEST_PAUSE
@@ -24,7 +30,7 @@ from .conf import NAMES, settings
 from .inbox.access import access
 from .models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
 from .pages.forms import form_class
-from .signals import call_finished
+from .signals import call_finished, elicitation_closed
 from .transactions import write_alias
 
 #: The major version of the SDK that the integration is written for.
@@ -110,12 +116,15 @@ def _contradictions() -> Messages:
             "calls are closed while elicitation_resume still sends their signals.",
             "Set ELICITATION_ABANDON_AFTER higher, or ELICITATION_RESUME_ATTEMPTS lower.",
         )
-    if settings.EMAIL and not settings.BASE_URL:
+    if settings.EMAIL and not settings.BASE_URL and not settings.PAGE_URL.startswith("http"):
         messages.append(
             Error(
                 "ELICITATION_EMAIL is on, and ELICITATION_BASE_URL is not set: the app sends no "
                 "e-mails, because their links would lead nowhere.",
-                hint="Set it to the URL of the site, such as 'https://example.com'.",
+                hint=(
+                    "Set it to the URL of the site, such as 'https://example.com'. On a site with "
+                    "pages of its own, ELICITATION_PAGE_URL can have the host instead."
+                ),
                 id="elicitation.E002",
             )
         )
@@ -216,18 +225,84 @@ def check_databases(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> M
 
 @register(Tags.urls)
 def check_urls(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> Messages:
-    """Look for the URLs of the app's pages."""
+    """Look for a page on which people answer, and for what it needs to know who they are."""
+    if not _leads_somewhere("elicitation:inbox"):
+        return _without_pages()
+    messages: Messages = []
+    if not _has_middleware(AuthenticationMiddleware):
+        messages.append(
+            Warning(
+                "MIDDLEWARE has no AuthenticationMiddleware: the app's pages cannot know who is "
+                "signed in, and answer with an error.",
+                hint=(
+                    "Add 'django.contrib.auth.middleware.AuthenticationMiddleware' after the "
+                    "session's. If a middleware of yours sets request.user, silence this."
+                ),
+                id="elicitation.W025",
+            )
+        )
+    if not _leads_somewhere(django_settings.LOGIN_URL):
+        messages.append(
+            Warning(
+                "LOGIN_URL leads to no page of this site: people who are not signed in get an "
+                "error when they follow a link to answer.",
+                hint=(
+                    "Set LOGIN_URL to the path or the name of your sign-in page. If another "
+                    "server of the same host has that page, silence this."
+                ),
+                id="elicitation.W024",
+            )
+        )
+    return messages
+
+
+def _without_pages() -> Messages:
     try:
-        reverse("elicitation:inbox")
-    except NoReverseMatch:
+        page_url = settings.PAGE_URL
+    except ImproperlyConfigured:
+        return []  # said by check_settings
+    if page_url:
+        return []
+    if _leads_somewhere("elicitation_api:list"):
         return [
-            Error(
-                "The app's pages have no URLs: people could not answer.",
-                hint='Add path("elicitation/", include("elicitation.urls")) to your urlpatterns.',
-                id="elicitation.E020",
+            Warning(
+                "Only the app's API has URLs, and ELICITATION_PAGE_URL is not set: hosts, e-mails "
+                "and the API have no link to give to people.",
+                hint="Set ELICITATION_PAGE_URL, such as 'https://app.example.com/ask/{id}'.",
+                id="elicitation.W023",
             )
         ]
-    return []
+    return [
+        Error(
+            "The app's pages have no URLs: people could not answer.",
+            hint=(
+                'Add path("elicitation/", include("elicitation.urls")) to your urlpatterns. On a '
+                "site with pages of its own, set ELICITATION_PAGE_URL."
+            ),
+            id="elicitation.E020",
+        )
+    ]
+
+
+def _leads_somewhere(url: str) -> bool:
+    """Whether this is the name of a URL, another site's URL, or a path that this site has."""
+    try:
+        parts = urlsplit(resolve_url(url))
+        if not parts.netloc:
+            resolve("/" + parts.path.removeprefix(get_script_prefix()))
+    except (NoReverseMatch, Resolver404):
+        return False
+    return True
+
+
+def _has_middleware(wanted: type) -> bool:
+    for path in django_settings.MIDDLEWARE:
+        # What cannot be imported stops the site by itself, and what is no class is another's.
+        with suppress(ImportError):
+            found = import_string(path)
+            if isinstance(found, type) and issubclass(found, wanted):
+                return True
+    return False
 
 
 @register(Tags.compatibility)
@@ -277,20 +352,74 @@ def check_environment(app_configs: Sequence[AppConfig] | None, **kwargs: Any) ->
 
 @register(Tags.compatibility)
 def check_receivers(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> Messages:
-    """Look for somebody who fetches what calls end with."""
-    if call_finished.has_listeners(ParkedCall):
-        return []
-    return [
-        Warning(
-            "Nothing listens to the signal call_finished: nobody fetches the result of a call "
-            "that was parked, and nobody hears that one was lost or given up.",
-            hint=(
-                "Connect a receiver in the ready() of one of your apps: docs/signals.md has one. "
-                "A site that asks in the middle of calls only can silence this."
-            ),
-            id="elicitation.W022",
+    """Look for somebody who goes on with calls, and who fetches what they end with."""
+    messages: Messages = []
+    with suppress(ImproperlyConfigured):  # said by check_settings
+        # One receiver is the app's own: it enqueues calls of the servers by name.
+        if not settings.SERVERS and len(elicitation_closed.receivers) < 2:
+            messages.append(
+                Warning(
+                    "Nothing listens to the signal elicitation_closed, and ELICITATION_SERVERS "
+                    "is empty, so no worker can go on with a call: answers reach nobody.",
+                    hint=(
+                        "Write your servers into ELICITATION_SERVERS, or connect a receiver that "
+                        "resumes the call: docs/hosts.md has both. A site that asks in the middle "
+                        "of calls only can silence this."
+                    ),
+                    id="elicitation.W026",
+                )
+            )
+    if not call_finished.has_listeners(ParkedCall):
+        messages.append(
+            Warning(
+                "Nothing listens to the signal call_finished: nobody fetches the result of a call "
+                "that was parked, and nobody hears that one was lost or given up.",
+                hint=(
+                    "Connect a receiver in the ready() of one of your apps: docs/signals.md has "
+                    "one. A site that asks in the middle of calls only can silence this."
+                ),
+                id="elicitation.W022",
+            )
         )
+    return messages
+
+
+@register(Tags.database)
+def check_charset(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None, **kwargs: Any
+) -> Messages:
+    """Look, on MariaDB, for columns of the app that cannot hold every character.
+
+    Django runs this with ``migrate`` and ``check --database``, and never at the start.
+    """
+    alias = write_alias()
+    connection = connections[alias]
+    if alias not in (databases or ()) or connection.vendor != "mysql":
+        return []
+    tables = [model._meta.db_table for model in apps.get_app_config("elicitation").get_models()]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT DISTINCT table_name FROM information_schema.columns WHERE table_schema = "
+            "DATABASE() AND table_name IN %s AND character_set_name NOT IN ('utf8mb4', 'ascii')",
+            [tables],
+        )
+        wrong = sorted(name for (name,) in cursor.fetchall())
+    return [
+        Error(
+            f"The table {name} has a character set that cannot hold every character: what a "
+            "server asks with an emoji in it cannot be stored.",
+            hint=f"ALTER TABLE {name} CONVERT TO CHARACTER SET utf8mb4.",
+            id="elicitation.E013",
+        )
+        for name in wrong
     ]
+
+
+def _site_has_a_policy() -> bool:
+    """Whether Django itself sends a Content-Security-Policy, as it can from 6.0 on."""
+    middleware = "django.middleware.csp.ContentSecurityPolicyMiddleware"
+    is_sent = middleware in django_settings.MIDDLEWARE
+    return is_sent and bool(getattr(django_settings, "SECURE_CSP", None))
 
 
 @register(Tags.security, deploy=True)
@@ -305,12 +434,15 @@ def check_deployment(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> 
         policy, base_url = settings.CONTENT_SECURITY_POLICY, settings.BASE_URL
     except ImproperlyConfigured:
         return messages  # said by check_settings
-    if policy is None:
+    if policy is None and _site_has_a_policy():
+        pass
+    elif policy is None:
         insecure(
             100,
             "ELICITATION_CONTENT_SECURITY_POLICY is None: the app sends no policy for the pages "
             "that show what servers wrote.",
-            "Leave the setting out, unless the whole site has a policy that is as strict.",
+            "Leave the setting out. Or let the whole site have a policy: SECURE_CSP and Django's "
+            "ContentSecurityPolicyMiddleware, or silence this if another program sends it.",
         )
     elif "'unsafe-inline'" in policy or "'unsafe-eval'" in policy:
         insecure(

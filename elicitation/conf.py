@@ -8,6 +8,7 @@ checks (``elicitation.checks``) read them all.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -365,6 +366,28 @@ class Settings:
                 "its end."
             )
         return value
+
+    @property
+    def PAGE_URL(self) -> str:
+        """Where people answer, on a site with pages of its own: ``https://example.com/ask/{id}``."""
+        value = self._typed("PAGE_URL", "", (str,), "a string")
+        leads_somewhere = value.startswith(("https://", "http://", "/")) and value[:2] != "//"
+        if value and not (leads_somewhere and re.fullmatch(r"[^{}\s]*\{id\}[^{}\s]*", value)):
+            raise ImproperlyConfigured(
+                "ELICITATION_PAGE_URL must be like 'https://example.com/ask/{id}', or a path like "
+                "'/ask/{id}', with '{id}' where the id of the elicitation belongs."
+            )
+        return value
+
+    @property
+    def SCOPE_URL(self) -> Callable[[str], object] | None:
+        """Called with a scope, returns the URL of that conversation, or ``None``."""
+        return self._callable("SCOPE_URL")
+
+    @property
+    def RESULT_URL(self) -> Callable[[UUID], object] | None:
+        """Called with the id of a parked call, returns where its result is, or ``None``."""
+        return self._callable("RESULT_URL")
 
     @property
     def NOTIFY(self) -> Callable[[UUID], object] | None:

@@ -547,9 +547,9 @@ class ElicitationQuerySet(models.QuerySet["Elicitation"]):
         """Elicitations whose respondent is this person."""
         return self.filter(respondent=user.pk)
 
-    def in_scope(self, scope: str) -> ElicitationQuerySet:
+    def in_scope(self, scope: str | int | uuid.UUID) -> ElicitationQuerySet:
         """Elicitations of one scope, exactly as the host spells it."""
-        return self.filter(scope_key=row_key(scope))
+        return self.filter(scope_key=row_key(str(scope)))
 
     def of_server(self, server: str) -> ElicitationQuerySet:
         """Elicitations of one server, exactly as this site spells its name.
@@ -787,9 +787,9 @@ class ParkedCallQuerySet(models.QuerySet["ParkedCall"]):
         """Calls that have ended, and whose outcome nobody has acknowledged."""
         return self.filter(ended_at__isnull=False)
 
-    def in_scope(self, scope: str) -> ParkedCallQuerySet:
+    def in_scope(self, scope: str | int | uuid.UUID) -> ParkedCallQuerySet:
         """Calls of one scope, exactly as the host spells it."""
-        return self.filter(scope_key=row_key(scope))
+        return self.filter(scope_key=row_key(str(scope)))
 
     def unleased(self) -> ParkedCallQuerySet:
         """Calls that no process is resuming now, by the clock of the database."""

@@ -8,16 +8,19 @@ from importlib import metadata
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+import django
 import pytest
+from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.core.checks import CheckMessage, run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
-from django.db import connections
-from django.urls import path
+from django.db import connection, connections
+from django.urls import include, path
 
 from elicitation import checks, conf
 from elicitation.conf import settings as app_settings
 from elicitation.models import Elicitation, ServerPolicy, StoredFormAnswer
+from elicitation.signals import call_finished, elicitation_closed
 from tests.processes import BASE_DIR
 
 if TYPE_CHECKING:
@@ -76,6 +79,18 @@ WRONG: dict[str, list[Any]] = {
     "METRICS": [1, "yes"],
     "EMAIL": [None],
     "BASE_URL": ["example.com", "https://example.com/", None],
+    "PAGE_URL": [
+        None,
+        "/ask/",
+        "ask/{id}",
+        "//example.com/{id}",
+        "javascript:{id}",
+        "/{id}/{id}",
+        "/{id}/{scope}",
+        "/a b/{id}",
+    ],
+    "SCOPE_URL": [print, "no.such.module"],
+    "RESULT_URL": [print, "elicitation.conf.NAMES"],
     "NOTIFY": [print, "no.such.module", "elicitation.conf.NAMES"],
     "USER_LANGUAGE": ["nothing"],
     "CONTENT_SECURITY_POLICY": [["default-src 'self'"]],
@@ -217,6 +232,107 @@ def test_addresses_that_are_not_included(ids: Ids, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(f"{__name__}.urlpatterns", [path("", lambda request: None)])
     (message,) = ids()["elicitation.E020"]
     assert 'include("elicitation.urls")' in str(message.hint)
+
+
+@pytest.mark.urls(__name__)
+def test_case_F7_the_api_without_pages_and_without_a_page_of_the_site(
+    ids: Ids, monkeypatch: pytest.MonkeyPatch, settings: SettingsWrapper
+) -> None:
+    api = path("api/", include("elicitation.api.urls"))
+    monkeypatch.setattr(f"{__name__}.urlpatterns", [api])
+    assert set(ids()) == {"elicitation.W023"}
+    settings.ELICITATION_PAGE_URL = "https://app.example.com/ask/{id}"
+    assert ids() == {}
+
+
+@pytest.mark.urls(__name__)
+def test_pages_of_the_sites_own_alone(
+    ids: Ids, monkeypatch: pytest.MonkeyPatch, settings: SettingsWrapper
+) -> None:
+    monkeypatch.setattr(f"{__name__}.urlpatterns", [])
+    settings.ELICITATION_PAGE_URL = "/ask/{id}"
+    assert ids() == {}
+
+
+@pytest.mark.parametrize(
+    ("url", "leads"),
+    [
+        ("login", True),
+        ("/admin/login/?plain=1", True),
+        ("https://id.example.com/", True),
+        ("/no/such/page/", False),
+        ("nowhere", False),
+    ],
+)
+def test_case_F8_a_sign_in_that_leads_nowhere(
+    url: str, leads: bool, ids: Ids, settings: SettingsWrapper
+) -> None:
+    settings.LOGIN_URL = url
+    assert set(ids()) == (set() if leads else {"elicitation.W024"})
+
+
+def test_case_F8_a_site_that_knows_nobody(ids: Ids, settings: SettingsWrapper) -> None:
+    known = "django.contrib.auth.middleware.AuthenticationMiddleware"
+    settings.MIDDLEWARE = [one for one in settings.MIDDLEWARE if one != known]
+    assert "elicitation.W025" in ids()
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.OwnAuthentication"]
+    assert ids() == {}
+
+
+class OwnAuthentication(AuthenticationMiddleware):
+    """A site's own."""
+
+
+def test_case_F8_nobody_goes_on_with_calls(
+    ids: Ids, settings: SettingsWrapper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = [one for one in elicitation_closed.receivers if one[0][0] == "elicitation.queues"]
+    assert len(own) == 1
+    monkeypatch.setattr(elicitation_closed, "receivers", own)
+    assert set(ids()) == {"elicitation.W026"}
+    settings.ELICITATION_SERVERS = {"shop": HTTP}
+    assert ids() == {}
+
+
+def test_case_F8_nobody_fetches_what_calls_end_with(
+    ids: Ids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_finished, "receivers", [])
+    monkeypatch.setattr(call_finished, "sender_receivers_cache", {})
+    assert set(ids()) == {"elicitation.W022"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_case_F8_a_table_that_cannot_hold_every_character() -> None:
+    def found() -> list[CheckMessage]:
+        return checks.check_charset(None, databases=["default"])
+
+    assert found() == []
+    if connection.vendor != "mysql":
+        return
+    table = Elicitation._meta.db_table
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"ALTER TABLE {table} MODIFY scope_label varchar(200) CHARACTER SET utf8mb3"
+        )
+        try:
+            (message,) = found()
+        finally:
+            cursor.execute(
+                f"ALTER TABLE {table} MODIFY scope_label varchar(200) CHARACTER SET utf8mb4"
+            )
+    assert message.id == "elicitation.E013"
+    assert table in message.msg
+
+
+def test_case_F8_a_site_whose_policy_is_djangos_own(ids: Ids, settings: SettingsWrapper) -> None:
+    settings.ELICITATION_CONTENT_SECURITY_POLICY = None
+    settings.SECURE_CSP = {"default-src": ["'self'"]}
+    assert set(ids(deploy=True)) == {"elicitation.W100"}
+    if django.VERSION >= (6,):
+        csp = "django.middleware.csp.ContentSecurityPolicyMiddleware"
+        settings.MIDDLEWARE = [*settings.MIDDLEWARE, csp]
+        assert ids(deploy=True) == {}
 
 
 def test_without_time_zones(ids: Ids, settings: SettingsWrapper) -> None:

@@ -999,6 +999,16 @@ class TestTags:
         assert "No open requests" in in_site("{% elicitation_inbox scope='chat-9' %}", user)
         assert not in_site("{% elicitation_inbox %}", AnonymousUser()).strip()
 
+    @pytest.mark.parametrize("key", [7, uuid.UUID(int=7)])
+    def test_case_E7_the_inbox_of_a_scope_that_is_a_number_or_a_uuid(
+        self, key: int | uuid.UUID, user: User
+    ) -> None:
+        ask(user, BUY, "here", scope=str(key))
+        ask(user, BUY, "there", scope="8")
+        shown = in_site("{% elicitation_inbox scope=key %}", user, key=key)
+        assert "here" in shown
+        assert "there" not in shown
+
     def test_the_form_comes_back_to_its_page(self, ada: Client, user: User) -> None:
         allow(label="Acme")
         first, second = ask(user, BUY), ask(user, BUY)

@@ -155,6 +155,11 @@ class ElicitationSerializer(serializers.Serializer[Elicitation]):
     asked_at = serializers.DateTimeField()
     deadline = serializers.DateTimeField(source="expires_at")
     closed_at = serializers.DateTimeField(allow_null=True)
+    page_url = serializers.SerializerMethodField()
+
+    def get_page_url(self, elicitation: Elicitation) -> str:
+        """Where people answer it, for links; empty if the site has no such page."""
+        return inbox.page_url(elicitation)
 
     def get_kind(self, elicitation: Elicitation) -> str:
         """``form`` asks for answers, ``url`` asks to open a URL."""
@@ -216,6 +221,16 @@ class ElicitationDetailSerializer(ElicitationSerializer):
     fingerprint = serializers.CharField()
     url = URLSerializer(allow_null=True)
     questions = QuestionSerializer(many=True, source="schema.asked")
+    scope_url = serializers.SerializerMethodField()
+    result_url = serializers.SerializerMethodField()
+
+    def get_scope_url(self, elicitation: Elicitation) -> str:
+        """Where the conversation is that it belongs to; empty if the site does not say."""
+        return inbox.scope_url(elicitation)
+
+    def get_result_url(self, elicitation: Elicitation) -> str:
+        """Where the result of the call can be seen; empty if there is none yet."""
+        return inbox.result_url(elicitation)
 
 
 _TYPES: Mapping[type, ValueType] = {

@@ -32,6 +32,7 @@ from .closing import (
     withdraw,
 )
 from .errors import ElicitationClosedError, ElicitationReplacedError, WrongModeError
+from .links import page_url, result_url, scope_url
 from .reading import (
     closed_among,
     follow_up,
@@ -98,8 +99,11 @@ __all__ = [
     "get",
     "go_on",
     "keep_alive",
+    "page_url",
     "recent",
     "recorded",
+    "result_url",
+    "scope_url",
     "shown",
     "visible",
     "waiting",

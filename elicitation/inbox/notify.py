@@ -21,6 +21,7 @@ from ..core.untrusted import one_line
 from ..models import Elicitation, ServerPolicy
 from ..transactions import write_alias
 from . import access
+from .links import page_url
 from .rows import log_fields
 
 if TYPE_CHECKING:
@@ -53,11 +54,9 @@ def send_email(elicitation_id: UUID) -> bool:
         Whether it was sent.
 
     Raises:
-        ImproperlyConfigured: ``ELICITATION_BASE_URL`` is not set.
+        ImproperlyConfigured: The e-mail would have no link: set ``ELICITATION_BASE_URL``, or an
+            ``ELICITATION_PAGE_URL`` with a host.
     """
-    base_url = settings.BASE_URL
-    if not base_url:
-        raise ImproperlyConfigured("Set ELICITATION_BASE_URL, for the links in e-mails.")
     rows = Elicitation.objects.using(write_alias()).open().filter(pk=elicitation_id)
     elicitation = rows.filter(notified_at=None).first()
     if elicitation is None:
@@ -66,22 +65,35 @@ def send_email(elicitation_id: UUID) -> bool:
     if not people:
         logger.info("A person has no e-mail address", extra=log_fields(elicitation))
         return False
+    url = _link(elicitation)
     # Marked first: a second sender, or one that dies in the middle, sends no second one.
     if rows.filter(notified_at=None).update(notified_at=timezone.now()) != 1:
         return False
     for person in people:
         with translation.override(_language(person)):
-            message = _message(elicitation, base_url, _address(person))
+            message = _message(elicitation, url, _address(person))
         message.send()
     logger.info("A person was sent an e-mail about an elicitation", extra=log_fields(elicitation))
     return True
 
 
-def _message(elicitation: Elicitation, base_url: str, address: str) -> EmailMultiAlternatives:
+def _link(elicitation: Elicitation) -> str:
+    url = page_url(elicitation)
+    if url.startswith("/"):
+        url = settings.BASE_URL and f"{settings.BASE_URL}{url}"
+    if not url:
+        raise ImproperlyConfigured(
+            "Set ELICITATION_BASE_URL, or ELICITATION_PAGE_URL with a host, for the links in "
+            "e-mails."
+        )
+    return url
+
+
+def _message(elicitation: Elicitation, url: str, address: str) -> EmailMultiAlternatives:
     policy = ServerPolicy.objects.for_server(elicitation.server)
     context = {
         "server_name": one_line(policy.display_name),
-        "url": f"{base_url}{elicitation.get_absolute_url()}",
+        "url": url,
         "language": translation.get_language(),
         "direction": "rtl" if translation.get_language_bidi() else "ltr",
     }

@@ -297,6 +297,8 @@ def _after_consent(elicitation: Elicitation, *, waits: bool) -> dict[str, Any]:
         # The page does not reload before the person presses Continue.
         "refresh": ("2" if waits and follow_up is None else "") if fresh else "",
         "link_until": elicitation.closed_at + app_settings.ANSWER_TTL,
+        "result_url": inbox.result_url(elicitation),
+        "scope_url": inbox.scope_url(elicitation),
     }
 
 
@@ -328,6 +330,8 @@ def _closed(
         "follow_up": follow_up,
         "leads_on": fresh and follow_up is not None,
         "refresh": fresh and _refresh(elicitation, follow_up),
+        "result_url": inbox.result_url(elicitation),
+        "scope_url": "" if back else inbox.scope_url(elicitation),
         "leave_url": back or reverse("elicitation:inbox"),
         "leave_text": _("Back") if back else _("All requests"),
     }

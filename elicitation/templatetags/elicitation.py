@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from django import template
 from django.middleware.csrf import get_token
@@ -77,7 +78,7 @@ def elicitation_count(context: Context) -> dict[str, Any]:
 
 
 @register.inclusion_tag("elicitation/part_inbox.html", takes_context=True)
-def elicitation_inbox(context: Context, scope: str | None = None) -> dict[str, Any]:
+def elicitation_inbox(context: Context, scope: str | int | UUID | None = None) -> dict[str, Any]:
     """List the open elicitations of the signed-in person: all, or those of one scope."""
     request: HttpRequest = context["request"]
     if not request.user.is_authenticated:

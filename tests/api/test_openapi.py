@@ -116,11 +116,14 @@ class Site(AppConfig):
     name = "deployed_app"
     path = "."
     def ready(self):
-        from elicitation.signals import call_finished
+        from elicitation.signals import call_finished, elicitation_closed
         call_finished.connect(fetch)
+        elicitation_closed.connect(fetch)
 """
-URLS = """from django.urls import include, path
+URLS = """from django.contrib.auth.views import LoginView
+from django.urls import include, path
 urlpatterns = [
+    path("login/", LoginView.as_view(), name="login"),
     path("elicitation/", include("elicitation.urls")),
     path("api/elicitation/", include("elicitation.api.urls")),
 ]

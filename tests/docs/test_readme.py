@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.test import override_settings
 from django.urls import resolve
 
-from elicitation import inbox
+from elicitation import conf, inbox
 from elicitation.models import Elicitation, ServerPolicy
 from elicitation.signals import elicitation_closed
 from tests.integration.test_in_call import answer_plan, together, when_asked
@@ -95,6 +95,17 @@ def test_the_short_way_of_a_host(mcp_url: str, user: User, settings: SettingsWra
     assert asked.scope == "7"
     inbox.decline(asked.pk, by=user)
     assert async_to_sync(names["go_on"])(asked.parked_call_id).content
+
+
+def test_the_settings_of_a_front_end(settings: SettingsWrapper) -> None:
+    names: dict[str, Any] = {}
+    exec(HOSTS["page_url"] + HOSTS["way_back"], names)  # noqa: S102
+    settings.ELICITATION_PAGE_URL = names["ELICITATION_PAGE_URL"]
+    asked = Elicitation()
+    assert inbox.page_url(asked) == f"https://app.example.com/ask/{asked.pk}"
+    for name in ("SCOPE_URL", "RESULT_URL"):
+        assert names[f"ELICITATION_{name}"]
+        assert name in conf.NAMES
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,0 +1,79 @@
+"""Where people are led: to the page of an elicitation, and back to where they came from.
+
+All are URLs of the site and its front end. None is what a server wrote.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from django.urls import NoReverseMatch
+
+from ..conf import settings
+from ..models import Elicitation
+from .rows import log_fields
+
+logger = logging.getLogger("elicitation")
+
+
+def page_url(elicitation: Elicitation) -> str:
+    """Return where people answer this elicitation: what hosts, e-mails and the API give out.
+
+    ``ELICITATION_PAGE_URL`` with the id, or else the path of the app's own page. Nothing, where
+    the site has neither.
+    """
+    if settings.PAGE_URL:
+        return settings.PAGE_URL.replace("{id}", str(elicitation.pk))
+    try:
+        return elicitation.get_absolute_url()
+    except NoReverseMatch:
+        return ""
+
+
+def scope_url(elicitation: Elicitation) -> str:
+    """Return where the conversation of this elicitation is, or nothing.
+
+    ``ELICITATION_SCOPE_URL`` says so, by its scope.
+    """
+    return _url(elicitation, "SCOPE_URL", settings.SCOPE_URL, elicitation.scope)
+
+
+def result_url(elicitation: Elicitation) -> str:
+    """Return where the result of its call can be seen, or nothing while there is none.
+
+    ``ELICITATION_RESULT_URL`` says so, by the id of the parked call.
+    """
+    if elicitation.delivered_at is None:
+        return ""
+    return _url(elicitation, "RESULT_URL", settings.RESULT_URL, elicitation.parked_call_id)
+
+
+def _url(
+    elicitation: Elicitation, name: str, hook: Callable[..., object] | None, about: object
+) -> str:
+    """Return what the site's hook returns; nothing if it fails, or if that is no URL.
+
+    It is called after the answer was stored, where an exception would look as if it was not.
+    """
+    if hook is None:
+        return ""
+    try:
+        found = hook(about)
+    except Exception:
+        logger.exception(
+            "A hook of the site failed; its link is left out",
+            extra={**log_fields(elicitation), "setting": f"ELICITATION_{name}"},
+        )
+        return ""
+    if not found:
+        return ""
+    url = str(found)
+    is_path = url.startswith("/") and not url.startswith(("//", "/\\"))
+    if is_path or url.startswith(("https://", "http://")):
+        return url
+    logger.warning(
+        "What a hook of the site returned is neither a path nor an http URL; it is left out",
+        extra={**log_fields(elicitation), "setting": f"ELICITATION_{name}"},
+    )
+    return ""

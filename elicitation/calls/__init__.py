@@ -26,6 +26,7 @@ from .outcomes import (
     cancel,
     cancel_scope,
     outcome,
+    receive_outcomes,
 )
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ __all__ = [
     "cancel",
     "cancel_scope",
     "outcome",
+    "receive_outcomes",
     "resume",
     "resume_sync",
     "start",

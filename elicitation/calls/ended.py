@@ -143,6 +143,22 @@ class Outcome:
         """Whether there was a result, and it was not kept because of its size."""
         return self.result is None and self.result_bytes > 0
 
+    @sensitive_variables()
+    def as_tool_result(self) -> str:
+        """Return what the agent's model gets to read: the result's text, or why there is none.
+
+        A result without text is returned as JSON.
+        """
+        if (error := self.error()) is not None:
+            return str(error)
+        assert self.result is not None
+        texts = [
+            block["text"]
+            for block in self.result.get("content") or ()
+            if isinstance(block, dict) and isinstance(block.get("text"), str)
+        ]
+        return "\n\n".join(texts) or json.dumps(self.result)
+
     def error(self) -> Exception | None:
         """Return what ``call_tool`` and ``resume`` raise for it; ``None`` where there is a result.
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, overload
 
-from asgiref.sync import sync_to_async
+from asgiref.sync import iscoroutinefunction, sync_to_async
+from django.db import transaction
+from django.views.decorators.debug import sensitive_variables
 
 from .. import inbox
 from ..core import ElicitationError
-from ..models import Elicitation, check_name
+from ..models import Elicitation, ParkedCall, check_name
+from ..signals import call_finished
 from ..transactions import in_transaction, lock_now, write_alias
 from . import parking
 from .ended import SERVER_AT_WORK, Code, Ended, Outcome
 from .lease import CallInProgressError, Lease
+
+Receiver = TypeVar("Receiver", bound=Callable[[Outcome], object])
 
 
 class CallNotEndedError(ElicitationError):
@@ -79,6 +86,55 @@ def acknowledge(ended: Outcome | uuid.UUID | str) -> bool:
         return row.ended().delete()[0] == 1
 
     return in_transaction(acknowledge)
+
+
+@overload
+def receive_outcomes(function: Receiver) -> Receiver: ...
+@overload
+def receive_outcomes(*, only: Callable[[Outcome], bool]) -> Callable[[Receiver], Receiver]: ...
+def receive_outcomes(
+    function: Receiver | None = None, *, only: Callable[[Outcome], bool] = lambda outcome: True
+) -> Receiver | Callable[[Receiver], Receiver]:
+    """Let a function receive the outcome of each call: ``@receive_outcomes``.
+
+    It runs in the process that ended the call, after that was committed, in a transaction that
+    acknowledges the outcome. So what it writes to the same database is written exactly once. If it
+    raises an exception, nothing is acknowledged, and it gets the outcome again, after pauses that
+    grow to an hour.
+
+    Args:
+        function: Gets the ``Outcome``. It is known by its module and name, so it receives once
+            though its module is loaded twice. Decorate it where every process loads it: in
+            ``models.py``, or in a module that ``AppConfig.ready`` imports.
+        only: Which outcomes it receives, where not all are its own. The others stay.
+
+    Raises:
+        TypeError: It is a coroutine function, which cannot run in a transaction.
+    """
+    if function is None:
+        return partial(receive_outcomes, only=only)
+    if iscoroutinefunction(function):
+        raise TypeError(
+            "receive_outcomes needs a plain function: it runs in a transaction of the database."
+        )
+
+    @sensitive_variables()
+    def receive(parked_call_id: uuid.UUID, **kwargs: Any) -> None:
+        try:
+            ended = outcome(parked_call_id)
+        except ParkedCall.DoesNotExist:
+            return  # acknowledged: the signal can come twice
+        if not only(ended):
+            return
+        # Not by in_transaction: the function may do more than touch rows, and must not run again
+        # where the database reports a passing conflict. The outbox tells it again.
+        with transaction.atomic(using=write_alias()):
+            if acknowledge(ended):
+                function(ended)
+
+    uid = f"{function.__module__}.{function.__qualname__}"
+    call_finished.connect(receive, weak=False, dispatch_uid=("elicitation.outcomes", uid))
+    return function
 
 
 class Cancelled(NamedTuple):

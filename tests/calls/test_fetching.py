@@ -7,6 +7,7 @@ import logging
 import signal
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -23,7 +24,7 @@ from elicitation.calls.ended import Ended
 from elicitation.inbox import audit
 from elicitation.mcp.client import CallEndedError
 from elicitation.models import Elicitation, ParkedCall
-from elicitation.signals import call_due
+from elicitation.signals import call_due, call_finished
 from tests import processes
 from tests.ops.conftest import park
 
@@ -299,3 +300,88 @@ def test_what_nobody_fetches_is_deleted_in_the_end_and_the_audit_says_so(
     assert len(said) == 3
     assert said[str(fetched)] is False
     assert sum(bool(each) for each in said.values()) == 1
+
+
+# --- Received ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def received() -> Iterator[list[calls.Outcome]]:
+    """The outcomes that a function of the site receives; it raises what the list begins with."""
+    found: list[Any] = []
+
+    @calls.receive_outcomes
+    def receive(outcome: calls.Outcome) -> None:
+        Group.objects.create(name=outcome.as_tool_result())
+        if found and isinstance(found[0], Exception):
+            raise found.pop(0)
+        found.append(outcome)
+
+    yield found
+    uid = ("elicitation.outcomes", f"{__name__}.{receive.__qualname__}")
+    assert call_finished.disconnect(dispatch_uid=uid)
+
+
+def test_a_function_receives_each_outcome_once(user: User, received: list[calls.Outcome]) -> None:
+    (asked,) = park(user)
+    parking.close(asked, Ended(code="finished", result=RESULT))
+    (outcome,) = received
+    assert outcome.result == RESULT
+    assert not ParkedCall.objects.exists()
+    # The signal can come again, from a process that looked before.
+    call_finished.send_robust(sender=ParkedCall, parked_call_id=asked.parked_call_id, scope="")
+    assert len(received) == 1
+    assert Group.objects.get().name == "x"
+
+
+def test_a_function_that_fails_receives_the_outcome_again(user: User, received: list[Any]) -> None:
+    received.append(ValueError("the disk is full"))
+    row = end(user)
+    assert received == []
+    assert not Group.objects.exists()
+    assert row.look_at is not None
+    outbox.resend_due(now=row.look_at)
+    (outcome,) = received
+    assert outcome.parked_call_id == row.pk
+    assert Group.objects.get().name == "x"
+
+
+def test_a_function_receives_its_own_alone(user: User) -> None:
+    found: list[str] = []
+
+    @calls.receive_outcomes(only=lambda outcome: outcome.call == "mine")
+    def receive(outcome: calls.Outcome) -> None:
+        found.append(outcome.call)
+
+    try:
+        for call in ("mine", "another's"):
+            (asked,) = park(user, call=call)
+            parking.close(asked, Ended(code="finished", result=RESULT))
+    finally:
+        uid = ("elicitation.outcomes", f"{__name__}.{receive.__qualname__}")
+        assert call_finished.disconnect(dispatch_uid=uid)
+    assert found == ["mine"]
+    assert [row.call for row in ParkedCall.objects.all()] == ["another's"]
+
+
+def test_a_coroutine_function_cannot_receive() -> None:
+    async def receive(outcome: calls.Outcome) -> None: ...
+
+    with pytest.raises(TypeError, match="plain function"):
+        calls.receive_outcomes(receive)
+
+
+@pytest.mark.parametrize(
+    ("ended", "read"),
+    [
+        ({"result": {"content": [{"type": "text", "text": "a"}, {"type": "image"}]}}, "a"),
+        (
+            {"result": {"content": [{"type": "text", "text": t} for t in ("a", "b")]}},
+            "a\n\nb",
+        ),
+        ({"result": {"content": [], "structuredContent": {"n": 1}}}, '"structuredContent"'),
+        ({"code": "cancelled", "result": None}, "cancelled"),
+    ],
+)
+def test_what_the_agents_model_reads(ended: dict[str, Any], read: str, user: User) -> None:
+    assert read in calls.outcome(end(user, **ended).pk).as_tool_result()

@@ -15,7 +15,7 @@ from elicitation.api.views import AnswerView
 from elicitation.inbox.access import RespondentAccess
 from elicitation.models import Elicitation
 from tests.asking import ask, ask_to_open, schema
-from tests.docs.test_readme import blocks_of
+from tests.docs.test_hosts import blocks_of
 from tests.processes import BASE_DIR
 
 from .test_elicitations import address, post

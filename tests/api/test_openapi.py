@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from tests.docs.test_readme import blocks_of
+from tests.docs.test_hosts import blocks_of
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 DOCUMENT = BASE_DIR / "docs" / "openapi.yaml"

@@ -1,120 +1,180 @@
-"""The code of the README and of the guide for hosts, run as it stands there."""
+"""A project made of the README's blocks alone, in processes of its own, answered in a browser.
+
+It is on the server of the database that the tests run on, in a database of its own.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from asgiref.sync import async_to_sync
-from django.contrib.auth.models import User
-from django.test import override_settings
-from django.urls import resolve
+from django.db import connection
 
-from elicitation import conf, inbox
-from elicitation.models import Elicitation, ServerPolicy
-from elicitation.signals import elicitation_closed
-from tests.integration.test_in_call import answer_plan, together, when_asked
-from tests.integration.test_in_call import server as older_server
-from tests.processes import BASE_DIR
+from tests import processes
+from tests.browser.conftest import _chromium_is_there, browser_type_launch_args
+from tests.processes import BASE_DIR, WAIT_SECONDS
 
 if TYPE_CHECKING:
-    from pytest_django.fixtures import SettingsWrapper
+    from playwright.sync_api import Page
+    from pytest_django import DjangoDbBlocker
 
+__all__ = ["_chromium_is_there", "browser_type_launch_args"]
 
-def blocks_of(page: str) -> dict[str, str]:
-    """The Python blocks of a page, by the names in the comments before them."""
-    text = (BASE_DIR / page).read_text()
-    return dict(re.findall(r"<!-- test: (\w+) -->\n```python\n(.*?)```", text, re.DOTALL))
-
-
-BLOCKS = blocks_of("README.md")
-HOSTS = blocks_of("docs/hosts.md")
-
-
-def test_the_readme_has_the_code_that_is_tested_here() -> None:
-    assert set(BLOCKS) == {"settings", "urls", "policy", "agent", "resuming"}
-
-
-@pytest.mark.parametrize(("page", "blocks"), [("README.md", BLOCKS), ("docs/hosts.md", HOSTS)])
-def test_every_python_block_is_tested(page: str, blocks: dict[str, str]) -> None:
-    assert (BASE_DIR / page).read_text().count("```python") == len(blocks) > 0
-
-
-def test_its_settings_and_urls() -> None:
-    names: dict[str, Any] = {"INSTALLED_APPS": []}
-    exec(BLOCKS["settings"], names)  # noqa: S102
-    assert names["INSTALLED_APPS"] == ["elicitation"]
-    exec(BLOCKS["urls"], names)  # noqa: S102
-    with override_settings(ROOT_URLCONF=tuple(names["urlpatterns"])):
-        assert resolve("/elicitation/").view_name == "elicitation:inbox"
-
-
-@pytest.mark.django_db(transaction=True)
-def test_its_agent_parks_and_resumes(mcp_url: str, user: User) -> None:
-    enqueued: list[dict[str, Any]] = []
-    names: dict[str, Any] = {"enqueue": lambda name, **kwargs: enqueued.append(kwargs)}
-    for block in ("policy", "agent", "resuming"):
-        exec(BLOCKS[block], names)  # noqa: S102
-    assert ServerPolicy.objects.for_server("shop").display_name == "The shop"
-    try:
-        reply = async_to_sync(names["run_tool"])(
-            mcp_url, "buy", {}, conversation="chat-1", call_id="call-1", user=user
-        )
-        assert "shop" in reply
-        assert "Which plan" not in reply
-        first = Elicitation.objects.get()
-        content = {"plan": "team", "seats": 3}
-        inbox.answer(first.pk, first.schema.answers_from_content(content), by=user)
-        (closed,) = enqueued
-        assert closed["conversation"] == "chat-1"
-        resume_tool = async_to_sync(names["resume_tool"])
-        assert "shop" in resume_tool(mcp_url, closed["parked_call_id"])
-        second = Elicitation.objects.pending().get()
-        inbox.answer(second.pk, second.schema.answers_from_content({"confirmed": True}), by=user)
-        assert resume_tool(mcp_url, enqueued[1]["parked_call_id"]) == "Bought 3 seats of team."
-    finally:
-        elicitation_closed.disconnect(names["go_on"])
-
-
-@pytest.mark.django_db(transaction=True)
-def test_the_short_way_of_a_host(mcp_url: str, user: User, settings: SettingsWrapper) -> None:
-    names: dict[str, Any] = {}
-    exec(HOSTS["servers"], names)  # noqa: S102
-    exec(HOSTS["short"], names)  # noqa: S102
-    options = names["ELICITATION_SERVERS"]["shop"]
-    assert ServerPolicy.objects.for_server("shop").display_name == "shop"
-    options |= {"url": mcp_url, "auth": lambda user: {"Authorization": f"Bearer {user.pk}"}}
-    settings.ELICITATION_SERVERS = {"shop": options}
-    assert ServerPolicy.objects.for_server("shop").display_name == "The shop"
-    chat = SimpleNamespace(pk=7)
-    reply = async_to_sync(names["run"])("ship", {}, chat=chat, user=user)
-    assert "shop" in reply
-    asked = Elicitation.objects.get()
-    assert asked.scope == "7"
-    inbox.decline(asked.pk, by=user)
-    assert async_to_sync(names["go_on"])(asked.parked_call_id).content
-
-
-def test_the_settings_of_a_front_end(settings: SettingsWrapper) -> None:
-    names: dict[str, Any] = {}
-    exec(HOSTS["page_url"] + HOSTS["way_back"], names)  # noqa: S102
-    settings.ELICITATION_PAGE_URL = names["ELICITATION_PAGE_URL"]
-    asked = Elicitation()
-    assert inbox.page_url(asked) == f"https://app.example.com/ask/{asked.pk}"
-    for name in ("SCOPE_URL", "RESULT_URL"):
-        assert names[f"ELICITATION_{name}"]
-        assert name in conf.NAMES
-
-
-@pytest.mark.django_db(transaction=True)
-def test_the_callback_for_older_servers(user: User) -> None:
-    exec(BLOCKS["policy"], {})  # noqa: S102
-    names: dict[str, Any] = {}
-    exec(HOSTS["callback"], names)  # noqa: S102
-    result = async_to_sync(together)(
-        names["run_old_tool"](older_server, conversation="chat-1", user=user),
-        when_asked(answer_plan(user)),
+#: By the names in the comments before them: the settings, the URLs, and files.
+BLOCKS: dict[str, str] = dict(
+    re.findall(
+        r"<!-- test: (\S+) -->\n```python\n(.*?)```",
+        (BASE_DIR / "README.md").read_text(),
+        re.DOTALL,
     )
-    assert result.content[0].text == "bought team"
+)
+HOST_CODE = {name: code for name, code in BLOCKS.items() if name.endswith(".py")}
+SHOP = "http://127.0.0.1:8808/mcp"
+
+MAKE_A_PERSON = """
+from django.contrib.auth.models import User
+User.objects.create_superuser("ada", password="long enough 1")
+"""
+CALL = """
+from chat.agent import buy
+from django.contrib.auth.models import User
+buy(User.objects.get(username="ada"))
+"""
+READ = """
+from chat.models import Message
+print(*Message.objects.values_list("text", flat=True), sep="\\n")
+"""
+
+
+def lines_of(code: str) -> list[str]:
+    return [line for line in code.splitlines() if line.strip() and line.lstrip()[0] != "#"]
+
+
+def test_a_host_is_at_most_ten_lines_beside_settings_and_urls() -> None:
+    assert set(BLOCKS) - set(HOST_CODE) == {"settings", "urls"}
+    assert (BASE_DIR / "README.md").read_text().count("```python") == len(BLOCKS)
+    assert 0 < sum(len(lines_of(code)) for code in HOST_CODE.values()) <= 10
+
+
+class Project:
+    """A project that somebody makes who reads the README."""
+
+    def __init__(self, path: Path, database: dict[str, object], shop: str) -> None:
+        self.path = path
+        self.django("startproject", "site1", ".")
+        self.django("startapp", "chat")
+        settings = path / "site1" / "settings.py"
+        own = f"DATABASES = {{'default': {database!r}}}\nALLOWED_HOSTS = ['127.0.0.1']\n"
+        assert SHOP in BLOCKS["settings"]
+        with settings.open("a") as file:
+            file.write(own + BLOCKS["settings"].replace(SHOP, shop))
+        with (path / "site1" / "urls.py").open("a") as file:
+            file.write(BLOCKS["urls"])
+        for name, code in HOST_CODE.items():
+            (path / name).write_text(code)
+
+    def django(self, *arguments: str) -> str:
+        command = [sys.executable, "-W", "error", "-m", "django", *arguments]
+        done = subprocess.run(
+            command,
+            cwd=self.path,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    @property
+    def environment(self) -> dict[str, str]:
+        path = os.pathsep.join([str(self.path), str(BASE_DIR)])
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("DATABASE_URL", "DJANGO_SETTINGS_MODULE")
+        }
+        there = (self.path / "site1" / "settings.py").exists()
+        return (
+            kept
+            | {"PYTHONPATH": path}
+            | ({"DJANGO_SETTINGS_MODULE": "site1.settings"} if there else {})
+        )
+
+    @contextmanager
+    def running(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        command = [sys.executable, *arguments]
+        process = subprocess.Popen(command, cwd=self.path, env=self.environment)
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(WAIT_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@pytest.fixture
+def database(django_db_blocker: DjangoDbBlocker, tmp_path: Path) -> Iterator[dict[str, object]]:
+    """An empty database on the server of the tests, as an entry of ``DATABASES``."""
+    entry = {
+        key: connection.settings_dict[key]
+        for key in ("ENGINE", "HOST", "PORT", "USER", "PASSWORD", "OPTIONS")
+    }
+    if connection.vendor == "sqlite":
+        yield entry | {"NAME": str(tmp_path / "db.sqlite3")}
+        return
+    name = f"readme_{os.getpid()}"
+    with django_db_blocker.unblock(), connection._nodb_cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {name}")
+    try:
+        yield entry | {"NAME": name}
+    finally:
+        with django_db_blocker.unblock(), connection._nodb_cursor() as cursor:
+            cursor.execute(f"DROP DATABASE {name}")
+
+
+def test_a_project_of_the_readme_asks_and_receives(
+    database: dict[str, object], tmp_path: Path, page: Page
+) -> None:
+    shop, web = processes.free_port(), processes.free_port()
+    project = Project(tmp_path, database, SHOP.replace("8808", str(shop)))
+    project.django("makemigrations", "chat")
+    project.django("migrate")
+    assert "no issues" in project.django("check")
+    project.django("shell", "-c", MAKE_A_PERSON)
+    with ExitStack() as stack:
+        stack.enter_context(project.running("-m", "project.demo_server", "--port", str(shop)))
+        stack.enter_context(project.running("manage.py", "elicitation_worker"))
+        server = ("manage.py", "runserver", "--noreload", f"127.0.0.1:{web}")
+        stack.enter_context(project.running(*server))
+        for port in (shop, web):
+            processes.wait_until(lambda port=port: processes.answers(port), f"port {port}")
+        project.django("shell", "-c", CALL)
+        # A person signs in, and answers what they find.
+        page.goto(f"http://127.0.0.1:{web}/elicitation/")
+        page.get_by_label("Username").fill("ada")
+        page.get_by_label("Password").fill("long enough 1")
+        page.get_by_role("button", name="Log in").click()
+        asked = page.get_by_role("link", name="The shop asks you")
+        while not asked.count():
+            page.reload()
+        asked.click()
+        page.get_by_label("Team").check()
+        page.get_by_label("Seats").fill("3")
+        page.get_by_role("button", name="Send").click()
+        # The next request comes by itself.
+        page.get_by_label("Yes").check()
+        page.get_by_role("button", name="Send").click()
+        processes.wait_until(
+            lambda: "Bought 3 seats of team." in project.django("shell", "-c", READ), "the result"
+        )

@@ -15,7 +15,7 @@ from elicitation.calls import jobs, outbox, parking
 from elicitation.calls.rounds import Event, Rounds, State
 from elicitation.models import ParkedCall
 from elicitation.signals import call_due
-from tests.docs.test_readme import HOSTS
+from tests.docs.test_hosts import HOSTS
 from tests.processes import free_port
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
 """A worker in a process of its own, that can be made to die at a named point.
 
-``python -m tests.workers.process SERVERS POINT``: SERVERS is ``ELICITATION_SERVERS`` as JSON, and
-POINT where it kills itself, as if its machine did; empty: nowhere.
+``python -m tests.workers.process SERVERS POINT [RECEIVED]``: SERVERS is ``ELICITATION_SERVERS`` as
+JSON, and POINT where it kills itself, as if its machine did; empty: nowhere. RECEIVED is a file to
+which it writes what each call ended with, as a host would keep it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import signal
 import sys
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from tests.processes import use_test_database
@@ -34,6 +36,20 @@ POINTS = (
     "after the signal",
 )
 
+#: How a call of a tool that asks may end, by the point where its first worker died.
+ENDS = {
+    "before the call": {"finished"},
+    # The row says that a request went out, and nobody can know.
+    "after the claim": {"lost"},
+    "after the call": {"lost"},
+    "after the ask": {"finished"},
+    # The answer was on its way, so the person is asked once more; their state is used up then,
+    # if it had arrived.
+    "after the take": {"finished"},
+    "after the send": {"lost"},
+    "after the result": {"finished"},
+    "after the signal": {"finished"},
+}
 
 #: How long it takes until a dead worker is noticed.
 SOON = timedelta(seconds=2)
@@ -93,12 +109,25 @@ def die_at(point: str) -> None:
         raise ValueError(point)
 
 
+def receive_in(file: Path) -> None:
+    """Receive every outcome; one line for each."""
+    from elicitation import calls
+
+    @calls.receive_outcomes
+    def receive(outcome: calls.Outcome) -> None:
+        line = {"key": str(outcome.parked_call_id), "code": outcome.code}
+        with file.open("a") as lines:
+            lines.write(json.dumps(line) + "\n")
+
+
 def main() -> None:
     settings.ELICITATION_SERVERS = json.loads(sys.argv[1])
     # A dead worker is noticed soon.
     settings.ELICITATION_RESUME_LEASE = settings.ELICITATION_ALIVE = SOON
     settings.ELICITATION_RESUME_AFTER = SOON
     die_at(sys.argv[2])
+    if sys.argv[3:]:
+        receive_in(Path(sys.argv[3]))
     call_command("elicitation_worker", "--patience=5")
 
 

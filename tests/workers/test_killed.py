@@ -13,7 +13,7 @@ from tests.named.conftest import Serve
 from tests.processes import WAIT_SECONDS, wait_until
 
 from .conftest import StartWorker
-from .process import POINTS
+from .process import ENDS, POINTS
 from .test_worker import answer, begin, ended
 
 if TYPE_CHECKING:
@@ -23,21 +23,6 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-#: How a call of a tool that asks may end, by the point where its first worker died.
-ENDS = {
-    "before the call": {"finished"},
-    # The row says that a request went out, and nobody can know.
-    "after the claim": {"lost"},
-    "after the call": {"lost"},
-    "after the ask": {"finished"},
-    # The answer was on its way, so the person is asked once more; their state is used up then,
-    # if it had arrived.
-    "after the take": {"finished"},
-    "after the send": {"lost"},
-    "after the result": {"finished"},
-    "after the signal": {"finished"},
-}
 
 
 def outcome_of(key: UUID, user: User) -> calls.Outcome:

@@ -77,9 +77,9 @@ def answers(port: int) -> bool:
         connection.close()
 
 
-def wait_until(holds: Callable[[], object], what: str) -> None:
+def wait_until(holds: Callable[[], object], what: str, seconds: float = WAIT_SECONDS) -> None:
     """Wait for something to hold; fail, naming it, where it does not in time."""
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < deadline, f"{what}: not within {WAIT_SECONDS} s"
+        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
         time.sleep(0.05)

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
+
+from django.db import connections
 
 from ..conf import settings
 from ..core import ElicitationError
 from ..models import DatabaseNow, ParkedCall, ParkedCallQuerySet
-from ..transactions import write_alias
+from ..transactions import lock_now, write_alias
 
 
 class CallInProgressError(ElicitationError):
@@ -72,6 +75,31 @@ class Lease:
     def release(self) -> None:
         """Let any process resume the call, if this one still has it."""
         self.rows().update(lease=None, leased_until=None, called_at=None)
+
+    @staticmethod
+    def renew_all(leases: Collection[Lease], duration: timedelta) -> None:
+        """Prolong those of these leases that this process still has, inside a transaction.
+
+        A row that somebody has locked just now is left out: one call must not hold up all others.
+        Its lease is renewed the next time.
+
+        Args:
+            leases: Leases of one duration.
+            duration: How long they last from now on.
+        """
+        now = time.monotonic()
+        rows = ParkedCall.objects.using(write_alias()).filter(
+            pk__in=[lease.parked_call_id for lease in leases],
+            lease__in=[lease.token for lease in leases],
+        )
+        lock_now(rows)
+        can_skip = connections[rows.db].features.has_select_for_update_skip_locked
+        locked = rows.select_for_update(skip_locked=can_skip).order_by("pk")
+        tokens = dict(locked.values_list("pk", "lease"))
+        rows.filter(pk__in=list(tokens)).update(leased_until=DatabaseNow() + duration)
+        for lease in leases:
+            if tokens.get(lease.parked_call_id) == lease.token:
+                lease.renewed_at = now
 
     def _prolong(self, rows: ParkedCallQuerySet, **changes: object) -> bool:
         # Read before the statement is sent: in the database the lease begins no earlier.

@@ -352,6 +352,11 @@ def renew(lease: Lease) -> bool:
     return in_transaction(lease.renew)
 
 
+def renew_all(leases: Collection[Lease], duration: timedelta) -> None:
+    """Prolong leases of one duration, those that this process still has."""
+    in_transaction(lambda: Lease.renew_all(leases, duration))
+
+
 def release(lease: Lease) -> None:
     """Let any process resume the call again, if this one still has it."""
     in_transaction(lease.release)

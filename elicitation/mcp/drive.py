@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -31,6 +31,7 @@ from .. import backoff, inbox
 from ..calls import parking
 from ..calls.ended import BROKEN_OFF, Code, Ended
 from ..calls.hand import Hand, is_decline
+from ..calls.keeping import kept
 from ..calls.lease import CallInProgressError, Lease
 from ..calls.refusals import log_refusal
 from ..calls.replies import (
@@ -196,11 +197,13 @@ class Drive:
             State.WORKING: self._work,
             State.WAITING: self._wait_for_completion,
         }
-        keeper: asyncio.Task[None] | None = None
+        keeping = ExitStack()
+        lease: Lease | None = None
         try:
             while not self.rounds.has_ended:
-                if keeper is None and self.lease is not None:
-                    keeper = asyncio.create_task(self._keep(self.lease))
+                if lease is None and self.lease is not None:
+                    lease = self.lease
+                    keeping.enter_context(kept(lease))
                 event = await actions[self.rounds.state]()
                 if event in SETTLED_BY:
                     self.hand.settle(event)
@@ -209,21 +212,8 @@ class Drive:
             await self._recorded(self._break_off, error)
             raise
         finally:
-            if keeper is not None:
-                keeper.cancel()
+            keeping.close()
         return await self._end()
-
-    async def _keep(self, lease: Lease) -> None:
-        while True:
-            await asyncio.sleep(lease.duration.total_seconds() / 3)
-            try:
-                await sync_to_async(parking.renew)(lease)
-            except Exception as error:
-                # A lease that runs out is looked at before anything is taken or sent.
-                logger.warning(
-                    "The lease of a call could not be renewed",
-                    extra=self._log_fields() | {"error": type(error).__name__},
-                )
 
     # --- What each state does ----------------------------------------------------------------
 

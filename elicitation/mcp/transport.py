@@ -36,6 +36,11 @@ logger = logging.getLogger("elicitation")
 #: server, which may hold a response open. They are the SDK's own.
 TIMEOUT, READ_TIMEOUT = 30.0, 300.0
 
+#: Seconds after which a connection that nobody uses is not used again. Servers close theirs after
+#: some seconds, often five, and a request that meets the closing is lost, though nothing read it.
+#: SDK and HTTP client leave it to chance: their own limit is five seconds, too.
+IDLE: Final = 1.0
+
 #: The requests that agree on a revision. If one fails, the error goes to the SDK as it is: from a
 #: reply made here the SDK would conclude that the server speaks an older revision.
 _NEGOTIATION: Final = frozenset({"server/discover", "initialize"})
@@ -78,6 +83,8 @@ def http_client(**options: Any) -> httpx2.AsyncClient:
         options: Those of ``httpx2.AsyncClient``, such as ``headers``, ``auth`` and ``timeout``.
     """
     options.setdefault("timeout", httpx2.Timeout(TIMEOUT, read=READ_TIMEOUT))
+    limits = httpx2.Limits(max_connections=100, keepalive_expiry=IDLE)
+    options.setdefault("limits", limits)
     if not options.keys() & {"cert", "trust_env", "verify"}:
         options["verify"] = _authorities()
     return _Client(**options)

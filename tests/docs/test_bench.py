@@ -7,8 +7,10 @@ import subprocess
 import sys
 from importlib.metadata import packages_distributions
 
+import pytest
 from django.conf import settings
 
+from bench import waiting
 from tests.processes import BASE_DIR
 
 
@@ -24,6 +26,14 @@ def test_each_benchmark_of_the_database_runs() -> None:
     assert run.returncode == 0, run.stderr
     for measured in ("take an answer", "ask: from the call to the parked call", "question page"):
         assert measured in run.stdout
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_it_costs_to_wait_for_people_is_measured() -> None:
+    found = waiting.measure(3, idle=0.1)
+    assert found["connections to the server"] == 3
+    assert found["statements in a minute in which nothing happens"] is not None
+    assert found["seconds until one more call asked"] is not None
 
 
 def test_the_environment_of_the_flow_has_every_app_of_the_settings() -> None:

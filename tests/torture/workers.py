@@ -106,7 +106,8 @@ class Site:
                 inbox.answer(asked.pk, answers, by=self.user)
             return holds()
 
-        processes.wait_until(held, what)
+        # As many calls as there are runs go on at the same time here.
+        processes.wait_until(held, what, 10 * WAIT_SECONDS)
 
     def kill(self, point: str, numbers: Sequence[int]) -> list[Run]:
         """Kill a worker at this point for each number, and return what became of the calls."""

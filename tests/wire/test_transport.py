@@ -203,6 +203,25 @@ def test_its_log_says_nothing_of_the_address(host: Host, caplog: pytest.LogCaptu
     assert str(host.server.port) not in line.getMessage()
 
 
+@pytest.mark.parametrize("idle", [0.0, 30.0])
+def test_a_connection_that_was_idle_for_long_is_not_used_again(
+    idle: float, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server may be closing it just then: what is sent over it would be lost unread."""
+    monkeypatch.setattr(transport, "IDLE", idle)
+    ask = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+
+    async def twice() -> None:
+        async with http_client() as client:
+            for _ in range(2):
+                assert (await client.post(server.url, json=ask)).status_code == 200
+                await asyncio.sleep(0.01)
+
+    asyncio.run(twice())
+    connections = {call.connection for call in server.calls}
+    assert len(connections) == (1 if idle else 2)
+
+
 def test_many_calls_are_told_apart(host: Host) -> None:
     """Concurrent retries on one client: each is judged by its own exchange."""
     server = host.server

@@ -30,7 +30,7 @@ help: ## print this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+): .*## (.*)/  make \1|\2/' \
 		| awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
 
-demo: $(RUN_STAMP) ## start the demo site and its MCP server (PORT=8000 MCP_PORT=8808)
+demo: $(RUN_STAMP) ## start the demo site, its worker and its MCP server (PORT=8000 MCP_PORT=8808)
 	@$(BIN)/python -m project.demo_run --port $(PORT) --mcp-port $(MCP_PORT)
 
 test: lint ## run lint, then the tests on SQLite with their coverage

@@ -1,7 +1,7 @@
 """Start the whole demo with one command: ``make demo``, or ``python -m project.demo_run``.
 
-The site and the MCP server run as two processes. They are started in sessions of their own, so
-that Ctrl-C reaches this process alone, which then stops both in order.
+The site, its worker and the MCP server run as three processes. They are started in sessions of
+their own, so that Ctrl-C reaches this process alone, which then stops them in order.
 """
 
 import argparse
@@ -46,7 +46,8 @@ def main() -> int:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m project.demo_run",
-        description="Start the demo site and its MCP server on this machine; Ctrl-C stops both.",
+        description="Start the demo site, its worker and its MCP server on this machine; Ctrl-C "
+        "stops them.",
     )
     parser.add_argument(
         "--port", type=_port, default=8000, help="port of the site (default: %(default)s)"
@@ -92,6 +93,9 @@ def _run(port: int, mcp_port: int, stop: threading.Event) -> None:
                     [*manage, "runserver", "--noreload", "--insecure", f"{HOST}:{port}"],
                     environment,
                 )
+            ),
+            "worker": stack.enter_context(
+                _child([*manage, "elicitation_worker", "--patience=2"], environment)
             ),
         }
         _await_answer(children, {"MCP server": (mcp_port, "/mcp"), "site": (port, "/")}, stop)

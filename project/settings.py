@@ -127,6 +127,18 @@ LOGGING = {
     },
 }
 
-# The demo agent: the MCP server whose tools it calls, and the name this site gives that server.
+# The MCP server whose tools the demo's agent calls, and the name this site gives that server.
 DEMO_SERVER = "demo-shop"
 DEMO_MCP_URL = env.str("DEMO_MCP_URL", default="http://127.0.0.1:8808/mcp")
+ELICITATION_SERVERS = {
+    DEMO_SERVER: {
+        "url": DEMO_MCP_URL,
+        "label": "Demo shop",
+        "policy": "url_and_form",
+        "allow_confirmation": True,
+        # The demo's server is on this machine, and the only one it may lead to.
+        "allowed_domains": ["127.0.0.1", "localhost"],
+        "allow_loopback_http": True,
+    },
+}
+ELICITATION_SCOPE_URL = "project.demo.models.page_of_scope"

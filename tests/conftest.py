@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -110,16 +109,6 @@ def person(transactional_db: None, user: "User", site_address: str) -> Person:
     person = Person(site_address)
     person.sign_in("ada", "pw")
     return person
-
-
-@pytest.fixture
-def agent_threads() -> Iterator[None]:
-    """Let the demo agent's threads finish before the test's database is emptied."""
-    yield
-    for thread in threading.enumerate():
-        if thread.name.startswith("demo-run-"):
-            thread.join(WAIT_SECONDS)
-            assert not thread.is_alive(), thread.name
 
 
 @pytest.fixture(autouse=True)

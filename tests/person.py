@@ -196,6 +196,9 @@ class _Form:
                 self.questions[text], is_titled = question, True
             elif element.tag == "button":
                 self.button = text
+                if name:
+                    # A browser sends the button that was pressed as well.
+                    self.shown[name] = [element.attrs.get("value", "")]
             elif element.tag == "option":
                 # The zone of a moment is its second input; a person types into the first.
                 if question.controls[0].attrs["name"] == select:

@@ -103,6 +103,9 @@ if django.VERSION >= (6, 1):
 
 STATIC_URL = "static/"
 
+# Most tests name no server: their hosts hold sessions of their own.
+SILENCED_SYSTEM_CHECKS = ["elicitation.W026"]
+
 DEMO_SERVER = "demo-shop"
 # Nobody listens there; tests that need the server start one and say where it is.
 DEMO_MCP_URL = "http://127.0.0.1:9/mcp"

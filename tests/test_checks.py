@@ -46,6 +46,12 @@ def ids() -> Ids:
     return run
 
 
+@pytest.fixture(autouse=True)
+def servers(settings: SettingsWrapper) -> None:
+    """A server by its name, so that somebody goes on with calls."""
+    settings.ELICITATION_SERVERS = {"shop": HTTP}
+
+
 @pytest.fixture
 def database() -> Iterator[dict[str, Any]]:
     """The settings of the database, which are put back afterwards."""
@@ -289,6 +295,7 @@ def test_case_F8_nobody_goes_on_with_calls(
     own = [one for one in elicitation_closed.receivers if one[0][0] == "elicitation.queues"]
     assert len(own) == 1
     monkeypatch.setattr(elicitation_closed, "receivers", own)
+    settings.ELICITATION_SERVERS = {}
     assert set(ids()) == {"elicitation.W026"}
     settings.ELICITATION_SERVERS = {"shop": HTTP}
     assert ids() == {}

@@ -10,6 +10,12 @@ from elicitation.models import Elicitation
 SCOPE_PREFIX = "demo-run/"
 
 
+def page_of_scope(scope: str) -> str | None:
+    """Return the page of the run that ``scope`` names: where people are led back to."""
+    run = DemoRun.of_scope(scope)
+    return None if run is None else run.get_absolute_url()
+
+
 class DemoRun(models.Model):
     """One tool call that the demo agent made for a person.
 
@@ -45,12 +51,10 @@ class DemoRun(models.Model):
 
     @classmethod
     def of_scope(cls, scope: str) -> Self | None:
-        """Return the unfinished run that ``scope`` names; other hosts name other things."""
+        """Return the run that ``scope`` names; other hosts name other things."""
         if not scope.startswith(SCOPE_PREFIX):
             return None
-        return cls.objects.filter(
-            pk=scope.removeprefix(SCOPE_PREFIX), state=cls.State.OPEN
-        ).first()
+        return cls.objects.filter(pk=scope.removeprefix(SCOPE_PREFIX)).first()
 
     @property
     def is_open(self) -> bool:

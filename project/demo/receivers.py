@@ -1,32 +1,28 @@
-"""What the demo site does when a question is closed, and when a call has ended.
+"""What the demo site does when a call has ended."""
 
-The agent is imported where it is needed: it loads MCP's SDK, which takes longer than all of
-Django, and few processes go on with a call.
-"""
+from elicitation import calls
+from elicitation.core import ElicitationRefusal
+from project.demo.models import DemoRun
 
-from typing import Any
-from uuid import UUID
-
-from django.dispatch import receiver
-
-from elicitation.signals import call_finished, elicitation_closed
-from project.demo.models import SCOPE_PREFIX, DemoRun
+State = DemoRun.State
 
 
-@receiver(elicitation_closed, dispatch_uid="demo-agent")
-def take_up_again(scope: str, parked_call_id: UUID, **kwargs: Any) -> None:
-    """Go on with the tool call once its question is closed, however it was closed."""
-    run = DemoRun.of_scope(scope)
+def is_ours(outcome: calls.Outcome) -> bool:
+    """Whether the demo's agent made the call; in the tests other hosts make calls, too."""
+    return DemoRun.of_scope(outcome.scope) is not None
+
+
+@calls.receive_outcomes(only=is_ours)
+def save(outcome: calls.Outcome) -> None:
+    """Keep how the call of a run ended."""
+    run = DemoRun.of_scope(outcome.scope)
     if run is not None:
-        from project.demo import agent
-
-        agent.start(run, parked_call_id)
+        run.close(_state(outcome), outcome.as_tool_result())
 
 
-@receiver(call_finished, dispatch_uid="demo-agent-fetch")
-def fetch(scope: str, parked_call_id: UUID, **kwargs: Any) -> None:
-    """Fetch how the tool call ended; other hosts fetch theirs."""
-    if scope.startswith(SCOPE_PREFIX):
-        from project.demo import agent
-
-        agent.fetch(scope, parked_call_id)
+def _state(outcome: calls.Outcome) -> State:
+    error = outcome.error()
+    if error is None:
+        has_failed = (outcome.result or {}).get("isError", False)
+        return State.FAILED if has_failed else State.FINISHED
+    return State.REFUSED if isinstance(error, ElicitationRefusal) else State.FAILED

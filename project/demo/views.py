@@ -45,7 +45,7 @@ def tools(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def start(request: HttpRequest) -> HttpResponse:
-    """Start a tool call in the background and show its run."""
+    """Have a tool called and show its run."""
     form = RunForm(request.POST)
     if not form.is_valid():
         return HttpResponseBadRequest("Name the tool to run.")
@@ -79,7 +79,7 @@ def chat(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def chat_start(request: HttpRequest) -> HttpResponse:
-    """Start a tool call in the background; the script asks the address it gets how it ended."""
+    """Have a tool called; the script asks the address it gets how it ended."""
     form = RunForm(request.POST)
     if not form.is_valid():
         return JsonResponse({"error": "Name the tool to run."}, status=400)

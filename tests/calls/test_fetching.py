@@ -79,7 +79,12 @@ def test_the_log_says_so(user: User, caplog: pytest.LogCaptureFixture) -> None:
     assert again["resent"] == 1
 
 
-def test_many_are_told_with_few_queries_and_none_with_one(user: User, finished: Finished) -> None:
+def test_many_are_told_with_few_queries_and_none_with_one(
+    user: User, finished: Finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Not the demo's receiver, which reads each outcome to see whose it is.
+    monkeypatch.setattr(call_finished, "receivers", call_finished.receivers[-1:])
+
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
             outbox.resend_due(now=timezone.now() + timedelta(minutes=2), limit=100)
@@ -329,7 +334,7 @@ def test_a_function_receives_each_outcome_once(user: User, received: list[calls.
     assert outcome.result == RESULT
     assert not ParkedCall.objects.exists()
     # The signal can come again, from a process that looked before.
-    call_finished.send_robust(sender=ParkedCall, parked_call_id=asked.parked_call_id, scope="")
+    call_finished.send(sender=ParkedCall, parked_call_id=asked.parked_call_id, scope="")
     assert len(received) == 1
     assert Group.objects.get().name == "x"
 

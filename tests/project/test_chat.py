@@ -3,27 +3,15 @@
 import json
 
 import pytest
-from django.contrib.auth import get_user_model
-from django.core.management import call_command
 from django.urls import reverse
 
 from project.demo.models import DemoRun
-from tests.processes import wait_until
 
-pytestmark = [
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.usefixtures("agent_threads"),
-]
+from .conftest import work_until
+
+pytestmark = pytest.mark.django_db(transaction=True)
 
 START = reverse("demo:chat_start")
-
-
-@pytest.fixture
-def signed_in(client, settings, mcp_url):
-    settings.DEMO_MCP_URL = mcp_url
-    call_command("demo_setup", verbosity=0)
-    client.force_login(get_user_model().objects.get(username="demo"))
-    return client
 
 
 def test_a_tool_that_asks_twice_is_answered_through_the_api(signed_in):
@@ -38,13 +26,13 @@ def test_a_tool_that_asks_twice_is_answered_through_the_api(signed_in):
         return response.json()["results"]
 
     for content in ({"plan": "team", "seats": 3}, {"confirmed": True}):
-        wait_until(waiting, "the question")
+        work_until(waiting, "the question")
         [question] = waiting()
         assert signed_in.get(run).json()["state"] == "open"
         url = reverse("elicitation_api:answer", args=[question["id"]])
         response = signed_in.post(url, {"content": content}, content_type="application/json")
         assert response.status_code == 200, response.content
-    wait_until(lambda: signed_in.get(run).json()["state"] != "open", "the end of the run")
+    work_until(lambda: signed_in.get(run).json()["state"] != "open", "the end of the run")
     assert signed_in.get(run).json() == {
         "state": "finished",
         "text": "The call has finished. The tool's result:",

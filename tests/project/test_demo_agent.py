@@ -1,49 +1,35 @@
 """The demo agent's pages, through Django's test client, with the real MCP server behind them."""
 
+import io
 import re
 import urllib.parse
 import urllib.request
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.urls import reverse
+from django.utils import timezone
 
 from elicitation import inbox
 from elicitation.core import FormAnswer
 from elicitation.models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
-from project.demo.models import DemoRun
-from tests.processes import wait_until
+from project.demo import agent
+from project.demo.models import DemoRun, page_of_scope
 
-pytestmark = [
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.usefixtures("agent_threads"),
-]
+from .conftest import work_until
+
+pytestmark = pytest.mark.django_db(transaction=True)
 
 REFRESH = re.compile(r'<meta http-equiv="refresh"')
 
 
-@pytest.fixture
-def demo(settings, mcp_url):
-    """Set up the demo as `make demo` does."""
-    settings.DEMO_MCP_URL = mcp_url
-    call_command("demo_setup", verbosity=0)
-    return get_user_model().objects.get(username="demo")
-
-
-@pytest.fixture
-def signed_in(client, demo):
-    client.force_login(demo)
-    return client
-
-
 def start(client, tool):
-    """Press "Run" and wait until the call is parked or has ended."""
+    """Press "Run" and work until the call is parked or has ended."""
     response = client.post(reverse("demo:start"), {"tool": tool})
     assert response.status_code == 302
     run = DemoRun.objects.get()
     assert response["Location"] == run.get_absolute_url()
-    wait_until(lambda: settled(run), f"the run of {tool}")
+    work_until(lambda: settled(run), f"the run of {tool}")
     return run
 
 
@@ -80,12 +66,17 @@ def test_says_that_the_server_is_down(client, user, settings):
     assert "make demo" in content
 
 
-def test_a_run_fails_where_the_server_is_down(client, user, settings):
-    settings.DEMO_MCP_URL = "http://127.0.0.1:9/mcp"
-    client.force_login(user)
-    run = start(client, "buy")
-    assert run.state == DemoRun.State.FAILED
-    assert "does not answer at http://127.0.0.1:9/mcp" in page(client, run)
+def test_a_run_waits_for_a_server_that_is_down(signed_in, demo, settings):
+    server = settings.ELICITATION_SERVERS[settings.DEMO_SERVER]
+    up, server["url"] = server["url"], "http://127.0.0.1:9/mcp"
+    run = DemoRun.objects.create(user=demo, tool="connect_by_form")
+    agent.start(run)
+    call_command("elicitation_worker", once=True, stdout=io.StringIO())
+    assert "The call is running." in page(signed_in, run)
+    assert ParkedCall.objects.get().ended_at is None
+    server["url"] = up
+    ParkedCall.objects.update(look_at=timezone.now())
+    work_until(lambda: ended(run), "the end")
 
 
 def test_a_run_waits_for_the_person_and_goes_on_by_itself(signed_in, demo):
@@ -101,12 +92,12 @@ def test_a_run_waits_for_the_person_and_goes_on_by_itself(signed_in, demo):
         {"plan": FormAnswer(selected=("team",)), "seats": FormAnswer(other_text="3")},
         by=demo,
     )
-    wait_until(lambda: run.question and run.question.pk != first.pk, "the second question")
+    work_until(lambda: run.question and run.question.pk != first.pk, "the second question")
     assert run.question.message == "Buy 3 seats of team?"
     assert run.question.get_absolute_url() in page(signed_in, run)
 
     inbox.answer(run.question.pk, {"confirmed": FormAnswer(selected=("Yes",))}, by=demo)
-    wait_until(lambda: ended(run), "the result")
+    work_until(lambda: ended(run), "the result")
     content = page(signed_in, run)
     assert "Bought 3 seats of team." in content
     assert not REFRESH.search(content)
@@ -116,9 +107,9 @@ def test_the_questions_are_answered_on_the_pages(signed_in):
     run = start(signed_in, "buy")
     first = run.question
     submit(signed_in, first, {"a-0": "1", "a-1": "3"})
-    wait_until(lambda: run.question and run.question.pk != first.pk, "the second question")
+    work_until(lambda: run.question and run.question.pk != first.pk, "the second question")
     submit(signed_in, run.question, {"a-0": "0"})
-    wait_until(lambda: ended(run), "the result")
+    work_until(lambda: ended(run), "the result")
     assert run.outcome == "Bought 3 seats of team."
 
 
@@ -135,7 +126,7 @@ def submit(client, question, fields):
 def test_a_declined_question_ends_the_run_with_the_servers_word(signed_in, demo):
     run = start(signed_in, "delete_project")
     inbox.decline(run.question.pk, by=demo)
-    wait_until(lambda: ended(run), "the result")
+    work_until(lambda: ended(run), "the result")
     assert run.state == DemoRun.State.FINISHED
     assert "The project Apollo was kept." in page(signed_in, run)
 
@@ -143,7 +134,7 @@ def test_a_declined_question_ends_the_run_with_the_servers_word(signed_in, demo)
 def test_a_confirmation_without_fields_is_accepted(signed_in, demo):
     run = start(signed_in, "delete_project")
     inbox.answer(run.question.pk, {}, by=demo)
-    wait_until(lambda: ended(run), "the result")
+    work_until(lambda: ended(run), "the result")
     assert "The project Apollo was deleted." in page(signed_in, run)
 
 
@@ -165,7 +156,7 @@ def test_connect_waits_until_the_key_was_taken_elsewhere(signed_in, demo, mcp_ur
     with urllib.request.urlopen(page_of_its_own, data) as response:
         assert b"press Continue" in response.read()
     signed_in.post(reverse("elicitation:continue", args=[question.pk]))
-    wait_until(lambda: ended(run), "the result")
+    work_until(lambda: ended(run), "the result")
     assert "Connected: the key has 9 characters." in page(signed_in, run)
     for model in (Elicitation, StoredFormAnswer, ParkedCall, DemoRun):
         assert "my secret" not in str(list(model.objects.values()))
@@ -177,7 +168,7 @@ def test_connect_by_form_is_refused_and_the_page_says_why(signed_in):
     assert not Elicitation.objects.exists()
     content = page(signed_in, run)
     assert "The request was refused." in content
-    assert "api_key" in content
+    assert "(credential)" in content
 
 
 def test_an_unknown_tool_fails_with_the_servers_word(signed_in):
@@ -216,17 +207,22 @@ def test_signing_in_leads_back(client, demo):
     assert response["Location"] == run.get_absolute_url()
 
 
-def test_setup_can_be_repeated_and_ends_what_was_interrupted(demo, capsys):
-    ServerPolicy.objects.update(policy=ServerPolicy.Policy.NONE)
-    run = DemoRun.objects.create(user=demo, tool="buy")
+def test_setup_can_be_repeated(demo, capsys):
+    ServerPolicy.objects.create(server="demo-shop", label="Shop", policy=ServerPolicy.Policy.NONE)
     call_command("demo_setup")
     assert "demo (password demo)" in capsys.readouterr().out
-    # What an operator has decided meanwhile stays decided.
-    assert ServerPolicy.objects.get().policy == ServerPolicy.Policy.NONE
-    run.refresh_from_db()
-    assert run.state == DemoRun.State.FAILED
-    assert "stopped in the middle" in run.outcome
+    # What an operator decides in the admin stays decided.
+    assert ServerPolicy.objects.for_server("demo-shop").policy == ServerPolicy.Policy.NONE
+
+
+def test_the_page_of_an_answered_request_leads_back_to_its_run(signed_in, demo):
+    run = start(signed_in, "delete_project")
+    question = run.question
+    inbox.answer(question.pk, {}, by=demo)
+    content = signed_in.get(question.get_absolute_url()).content.decode()
+    assert f'href="{run.get_absolute_url()}"' in content
 
 
 def test_calls_of_other_hosts_are_left_alone(demo):
     assert DemoRun.of_scope("conversation-1") is None
+    assert page_of_scope("conversation-1") is None

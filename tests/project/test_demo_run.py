@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.person import Person
 from tests.processes import BASE_DIR, WAIT_SECONDS, answers, free_port, wait_until
 
 COMMAND = [sys.executable, "-m", "project.demo_run"]
@@ -50,7 +51,7 @@ def get(port: int, path: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM])
-def test_starts_both_and_stops_both(tmp_path, stop_signal):
+def test_starts_all_and_stops_all(tmp_path, stop_signal):
     port, mcp_port = free_port(), free_port()
     with launched(tmp_path, f"--port={port}", f"--mcp-port={mcp_port}") as process:
         said = ""
@@ -63,13 +64,20 @@ def test_starts_both_and_stops_both(tmp_path, stop_signal):
         assert "Sign in" in content
         assert get(port, "/static/demo/site.css")[0] == 200
         assert answers(mcp_port)
+        # The worker makes the call, and goes on with it.
+        person = Person(f"http://127.0.0.1:{port}")
+        person.sign_in("demo", "demo")
+        assert "The call" in person.press("/", "Run delete_project")
+        (question,) = person.wait_for()
+        person.answer(question)
+        wait_until(lambda: "Finished" in person.read("/"), "the end of the run")
 
         process.send_signal(stop_signal)
         out, err = process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode == 0
     assert f"http://127.0.0.1:{port}/\nSign in as demo, password demo" in said
     assert out.endswith("Stopped.\n")
-    assert err == ""
+    assert all(" INFO elicitation: " in line for line in err.splitlines()), err
     wait_until(lambda: not answers(port) and not answers(mcp_port), "both ports free again")
 
 

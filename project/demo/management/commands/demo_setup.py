@@ -6,13 +6,12 @@ from django.core.management.base import BaseCommand
 from django.db import transaction
 
 from elicitation.models import ServerPolicy
-from project.demo.models import DemoRun
 
 
 class Command(BaseCommand):
     help = (
-        "Prepare the demo: the users demo and admin, whose passwords are their names, and leave "
-        "for the demo MCP server to ask. For a demonstration on your own machine only."
+        "Prepare the demo: the users demo and admin, whose passwords are their names. For a "
+        "demonstration on your own machine only."
     )
 
     @transaction.atomic
@@ -23,24 +22,8 @@ class Command(BaseCommand):
         ):
             if not User.objects.filter(username=name).exists():
                 create(name, password=name)
-        policy, _ = ServerPolicy.objects.get_or_create(
-            server=settings.DEMO_SERVER,
-            defaults={
-                "policy": ServerPolicy.Policy.URL_AND_FORM,
-                "label": "Demo shop",
-                "allow_confirmation": True,
-                # The demo's server is on this machine, and the only one it may lead to.
-                "allowed_domains": "127.0.0.1\nlocalhost",
-                "allow_loopback_http": True,
-            },
-        )
-        for run in DemoRun.objects.filter(state=DemoRun.State.OPEN):
-            if run.question is None:
-                run.close(
-                    DemoRun.State.FAILED,
-                    "The site was stopped in the middle of this call. Run the tool again.",
-                )
         if options["verbosity"]:
+            policy = ServerPolicy.objects.for_server(settings.DEMO_SERVER)
             self.stdout.write(
                 "Users demo (password demo) and admin (password admin). "
                 f"{policy.display_name} may show: {policy.get_policy_display()}."

@@ -355,8 +355,11 @@ def check_receivers(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> M
     """Look for somebody who goes on with calls, and who fetches what they end with."""
     messages: Messages = []
     with suppress(ImproperlyConfigured):  # said by check_settings
-        # One receiver is the app's own: it enqueues calls of the servers by name.
-        if not settings.SERVERS and len(elicitation_closed.receivers) < 2:
+        # The app's own receiver gives calls to the queue. A queue of the site's own can go on with
+        # any call, the app's with those of the servers by name.
+        queues_any = not settings.QUEUE.startswith("elicitation.")
+        has_receiver = len(elicitation_closed.receivers) > 1
+        if not (settings.SERVERS or queues_any or has_receiver):
             messages.append(
                 Warning(
                     "Nothing listens to the signal elicitation_closed, and ELICITATION_SERVERS "
@@ -375,8 +378,8 @@ def check_receivers(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> M
                 "Nothing listens to the signal call_finished: nobody fetches the result of a call "
                 "that was parked, and nobody hears that one was lost or given up.",
                 hint=(
-                    "Connect a receiver in the ready() of one of your apps: docs/signals.md has "
-                    "one. A site that asks in the middle of calls only can silence this."
+                    "Decorate a function with elicitation.calls.receive_outcomes: docs/hosts.md "
+                    "has one. A site that asks in the middle of calls only can silence this."
                 ),
                 id="elicitation.W022",
             )
@@ -431,7 +434,8 @@ def check_deployment(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> 
         messages.append(Warning(text, hint=hint, id=f"elicitation.W{number}"))
 
     try:
-        policy, base_url = settings.CONTENT_SECURITY_POLICY, settings.BASE_URL
+        policy = settings.CONTENT_SECURITY_POLICY
+        links = {"BASE_URL": settings.BASE_URL, "PAGE_URL": settings.PAGE_URL}
     except ImproperlyConfigured:
         return messages  # said by check_settings
     if policy is None and _site_has_a_policy():
@@ -450,13 +454,14 @@ def check_deployment(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> 
             "ELICITATION_CONTENT_SECURITY_POLICY allows inline or evaluated code.",
             "Take 'unsafe-inline' and 'unsafe-eval' out; the app's pages need neither.",
         )
-    if base_url.startswith("http://"):
-        insecure(
-            102,
-            "ELICITATION_BASE_URL is not https: e-mails would lead people to a connection "
-            "on which others can read their answers.",
-            "Let it begin with https://.",
-        )
+    for name, url in links.items():
+        if url.startswith("http://"):
+            insecure(
+                102,
+                f"ELICITATION_{name} is not https: e-mails would lead people to a connection on "
+                "which others can read their answers.",
+                "Let it begin with https://.",
+            )
     if django_settings.DEBUG:
         insecure(
             103,

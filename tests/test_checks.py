@@ -297,6 +297,10 @@ def test_case_F8_nobody_goes_on_with_calls(
     monkeypatch.setattr(elicitation_closed, "receivers", own)
     settings.ELICITATION_SERVERS = {}
     assert set(ids()) == {"elicitation.W026"}
+    settings.ELICITATION_QUEUE = "builtins.print"
+    assert ids() == {}
+    settings.ELICITATION_QUEUE = "elicitation.calls.queues.celery"
+    assert set(ids()) == {"elicitation.W026"}
     settings.ELICITATION_SERVERS = {"shop": HTTP}
     assert ids() == {}
 
@@ -378,6 +382,7 @@ def test_the_sdk_is_another_version_than_was_tested(
         (100, {"ELICITATION_CONTENT_SECURITY_POLICY": None}),
         (101, {"ELICITATION_CONTENT_SECURITY_POLICY": "script-src 'unsafe-inline'"}),
         (102, {"ELICITATION_BASE_URL": "http://example.com"}),
+        (102, {"ELICITATION_PAGE_URL": "http://example.com/{id}"}),
         (103, {"DEBUG": True}),
     ],
 )

@@ -49,6 +49,14 @@ def other_host(about: object) -> str:
     return "//evil.example/"
 
 
+def other_host_with_a_tab(about: object) -> str:
+    return "/\t/evil.example/"
+
+
+def other_host_with_a_backslash(about: object) -> str:
+    return "/\\evil.example/"
+
+
 def fails(about: object) -> str:
     raise ValueError("the database of conversations is away")
 
@@ -159,7 +167,17 @@ def test_the_api_says_where_to_go(api: APIClient, answered: Elicitation) -> None
     assert shown["result_url"] == f"/results/{answered.parked_call_id}/"
 
 
-@pytest.mark.parametrize("hook", ["script", "other_host", "fails"])
+@pytest.mark.parametrize(
+    "hook",
+    [
+        "script",
+        "other_host",
+        "other_host_with_a_tab",
+        "other_host_with_a_backslash",
+        "fails",
+        "of_no_such_name",
+    ],
+)
 def test_a_hook_that_fails_costs_nobody_the_page(
     hook: str, ada: Client, answered: Elicitation, settings: SettingsWrapper, caplog: Any
 ) -> None:

@@ -122,8 +122,8 @@ def receive_outcomes(
     def receive(parked_call_id: uuid.UUID, **kwargs: Any) -> None:
         try:
             ended = outcome(parked_call_id)
-        except ParkedCall.DoesNotExist:
-            return  # acknowledged: the signal can come twice
+        except (ParkedCall.DoesNotExist, CallNotEndedError):
+            return  # acknowledged, and perhaps made again: the signal can come twice
         if not only(ended):
             return
         # Not by in_transaction: the function may do more than touch rows, and must not run again

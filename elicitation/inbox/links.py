@@ -9,12 +9,15 @@ import logging
 from collections.abc import Callable
 
 from django.urls import NoReverseMatch
+from django.utils.http import url_has_allowed_host_and_scheme
 
 from ..conf import settings
 from ..models import Elicitation
 from .rows import log_fields
 
 logger = logging.getLogger("elicitation")
+
+Hook = Callable[..., object]
 
 
 def page_url(elicitation: Elicitation) -> str:
@@ -36,7 +39,7 @@ def scope_url(elicitation: Elicitation) -> str:
 
     ``ELICITATION_SCOPE_URL`` says so, by its scope.
     """
-    return _url(elicitation, "SCOPE_URL", settings.SCOPE_URL, elicitation.scope)
+    return _url(elicitation, "SCOPE_URL", lambda: settings.SCOPE_URL, elicitation.scope)
 
 
 def result_url(elicitation: Elicitation) -> str:
@@ -46,20 +49,20 @@ def result_url(elicitation: Elicitation) -> str:
     """
     if elicitation.delivered_at is None:
         return ""
-    return _url(elicitation, "RESULT_URL", settings.RESULT_URL, elicitation.parked_call_id)
+    about = elicitation.parked_call_id
+    return _url(elicitation, "RESULT_URL", lambda: settings.RESULT_URL, about)
 
 
 def _url(
-    elicitation: Elicitation, name: str, hook: Callable[..., object] | None, about: object
+    elicitation: Elicitation, name: str, read: Callable[[], Hook | None], about: object
 ) -> str:
     """Return what the site's hook returns; nothing if it fails, or if that is no URL.
 
-    It is called after the answer was stored, where an exception would look as if it was not.
+    It is read and called after the answer was stored. An exception would look as if it was not.
     """
-    if hook is None:
-        return ""
     try:
-        found = hook(about)
+        hook = read()
+        found = hook(about) if hook else None
     except Exception:
         logger.exception(
             "A hook of the site failed; its link is left out",
@@ -69,7 +72,8 @@ def _url(
     if not found:
         return ""
     url = str(found)
-    is_path = url.startswith("/") and not url.startswith(("//", "/\\"))
+    # Browsers skip a tab, and take a backslash for a slash: "/\t/host" would lead elsewhere.
+    is_path = url.startswith("/") and url_has_allowed_host_and_scheme(url, allowed_hosts=None)
     if is_path or url.startswith(("https://", "http://")):
         return url
     logger.warning(

@@ -335,6 +335,9 @@ def test_a_function_receives_each_outcome_once(user: User, received: list[calls.
     assert not ParkedCall.objects.exists()
     # The signal can come again, from a process that looked before.
     call_finished.send(sender=ParkedCall, parked_call_id=asked.parked_call_id, scope="")
+    # Or so late that the same call was made again, and has not ended.
+    assert park(user)[0].parked_call_id == asked.parked_call_id
+    call_finished.send(sender=ParkedCall, parked_call_id=asked.parked_call_id, scope="")
     assert len(received) == 1
     assert Group.objects.get().name == "x"
 

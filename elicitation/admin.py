@@ -282,11 +282,11 @@ class ElicitationAdmin(RecordAdmin):
     delivered = _when("delivered_at", _("delivered at"))
     notified = _when("notified_at", _("e-mail sent at"))
 
-    @admin.display(description=_("state"), ordering="state")
     def view_on_site(self, obj: Elicitation) -> str | None:
         """Return where people answer it, for the link of the page; nothing if there is none."""
-        return inbox.page_url(obj) or None
+        return obj.page_url or None
 
+    @admin.display(description=_("state"), ordering="state")
     def state_now(self, row: Elicitation) -> str:
         """The state now: past its deadline an elicitation is expired, also before its row is."""
         return str(Elicitation.State(row.current_state()).label)

@@ -20,7 +20,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured, ValidationError
 from django.db import models, router
 from django.db.models.functions import Now
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
@@ -705,6 +705,20 @@ class Elicitation(models.Model):
     def get_absolute_url(self) -> str:
         """Return the path of the page of this elicitation."""
         return reverse("elicitation:detail", args=(self.pk,))
+
+    @property
+    def page_url(self) -> str:
+        """Where people answer it: what hosts, e-mails and the API give out.
+
+        ``ELICITATION_PAGE_URL`` with the id, or else the path of the app's own page. Nothing,
+        where the site has neither.
+        """
+        if app_settings.PAGE_URL:
+            return app_settings.PAGE_URL.replace("{id}", str(self.pk))
+        try:
+            return self.get_absolute_url()
+        except NoReverseMatch:
+            return ""
 
     @property
     def short_id(self) -> str:

@@ -79,7 +79,7 @@ def answered(user: User, asked: Elicitation) -> Elicitation:
 
 
 def test_the_apps_own_page(asked: Elicitation) -> None:
-    assert inbox.page_url(asked) == f"/elicitation/{asked.pk}/"
+    assert asked.page_url == f"/elicitation/{asked.pk}/"
 
 
 @pytest.mark.parametrize("urls", ["tests.urls", __name__])
@@ -102,7 +102,7 @@ def test_a_path_of_the_site_stands_in_e_mails_with_its_host(
     asked: Elicitation, settings: SettingsWrapper
 ) -> None:
     settings.ELICITATION_PAGE_URL = "/ask/{id}"
-    assert inbox.page_url(asked) == f"/ask/{asked.pk}"
+    assert asked.page_url == f"/ask/{asked.pk}"
     with pytest.raises(ImproperlyConfigured, match="ELICITATION_BASE_URL"):
         notify.send_email(asked.pk)
     settings.ELICITATION_BASE_URL = "https://example.com"

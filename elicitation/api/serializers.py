@@ -159,7 +159,7 @@ class ElicitationSerializer(serializers.Serializer[Elicitation]):
 
     def get_page_url(self, elicitation: Elicitation) -> str:
         """Where people answer it, for links; empty if the site has no such page."""
-        return inbox.page_url(elicitation)
+        return elicitation.page_url
 
     def get_kind(self, elicitation: Elicitation) -> str:
         """``form`` asks for answers, ``url`` asks to open a URL."""

@@ -146,7 +146,7 @@ def pending(waiting: Sequence[Elicitation]) -> ElicitationPending:
         fingerprint=asked[0].fingerprint,
         opens_url=any(one.opens_url for one in asked),
         elicitation_ids=[elicitation.pk for elicitation in waiting],
-        urls=[url for elicitation in waiting if (url := inbox.page_url(elicitation))],
+        urls=[url for elicitation in waiting if (url := elicitation.page_url)],
         parked_call_id=waiting[0].parked_call_id,
         deadline=min(elicitation.expires_at for elicitation in waiting),
     )

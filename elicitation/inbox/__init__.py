@@ -32,7 +32,7 @@ from .closing import (
     withdraw,
 )
 from .errors import ElicitationClosedError, ElicitationReplacedError, WrongModeError
-from .links import page_url, result_url, scope_url
+from .links import result_url, scope_url
 from .reading import (
     closed_among,
     follow_up,
@@ -99,7 +99,6 @@ __all__ = [
     "get",
     "go_on",
     "keep_alive",
-    "page_url",
     "recent",
     "recorded",
     "result_url",

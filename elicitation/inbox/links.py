@@ -1,6 +1,6 @@
-"""Where people are led: to the page of an elicitation, and back to where they came from.
+"""Where people are led back to: their conversation, and the result of the call.
 
-All are URLs of the site and its front end. None is what a server wrote.
+Both are URLs that the site names. None is what a server wrote.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from django.urls import NoReverseMatch
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from ..conf import settings
@@ -18,20 +17,6 @@ from .rows import log_fields
 logger = logging.getLogger("elicitation")
 
 Hook = Callable[..., object]
-
-
-def page_url(elicitation: Elicitation) -> str:
-    """Return where people answer this elicitation: what hosts, e-mails and the API give out.
-
-    ``ELICITATION_PAGE_URL`` with the id, or else the path of the app's own page. Nothing, where
-    the site has neither.
-    """
-    if settings.PAGE_URL:
-        return settings.PAGE_URL.replace("{id}", str(elicitation.pk))
-    try:
-        return elicitation.get_absolute_url()
-    except NoReverseMatch:
-        return ""
 
 
 def scope_url(elicitation: Elicitation) -> str:

@@ -21,7 +21,6 @@ from ..core.untrusted import one_line
 from ..models import Elicitation, ServerPolicy
 from ..transactions import write_alias
 from . import access
-from .links import page_url
 from .rows import log_fields
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def send_email(elicitation_id: UUID) -> bool:
 
 
 def _link(elicitation: Elicitation) -> str:
-    url = page_url(elicitation)
+    url = elicitation.page_url
     if url.startswith("/"):
         url = settings.BASE_URL and f"{settings.BASE_URL}{url}"
     if not url:

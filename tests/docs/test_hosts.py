@@ -85,7 +85,7 @@ def test_the_settings_of_a_front_end(settings: SettingsWrapper) -> None:
     exec(HOSTS["page_url"] + HOSTS["way_back"], names)  # noqa: S102
     settings.ELICITATION_PAGE_URL = names["ELICITATION_PAGE_URL"]
     asked = Elicitation()
-    assert inbox.page_url(asked) == f"https://app.example.com/ask/{asked.pk}"
+    assert asked.page_url == f"https://app.example.com/ask/{asked.pk}"
     for name in ("SCOPE_URL", "RESULT_URL"):
         assert names[f"ELICITATION_{name}"]
         assert name in conf.NAMES

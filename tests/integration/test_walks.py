@@ -30,7 +30,7 @@ FIRST_HOPS = dict(
     )
 )
 #: What ``mcp.drive`` asks between hops.
-ENGINE = {"calls.hand", "calls.rounds", "calls.steps"}
+ENGINE = {"calls.hand", "calls.keeping", "calls.rounds", "calls.steps"}
 #: What is asked of a value, in one line.
 LOOK_UPS = {"calls.lease.Lease.is_live"}
 

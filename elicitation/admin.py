@@ -31,10 +31,9 @@ from .core.untrusted import one_line, visible
 from .models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
 
 if TYPE_CHECKING:
-    PolicyAdmin = admin.ModelAdmin[ServerPolicy]
     BaseAdmin = admin.ModelAdmin[Any]
 else:
-    PolicyAdmin = BaseAdmin = admin.ModelAdmin
+    BaseAdmin = admin.ModelAdmin
 
 logger = logging.getLogger("elicitation")
 
@@ -100,14 +99,42 @@ class LabelledChangeList(ChangeList):
             self.date_hierarchy = None
 
 
-class RecordAdmin(BaseAdmin):
+class ClosedLookups(BaseAdmin):
+    """A list that its URL can filter by what is listed here, and by nothing else.
+
+    Django allows every column of the row, with every lookup: a query tells letter by letter what
+    is in a column that no page shows.
+    """
+
+    #: Further parameters, with their lookups. Those of the list's own filters need no mention.
+    allowed_lookups: tuple[str, ...] = ()
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """Whether the list can be filtered this way by its URL."""
+        return lookup in self.allowed_lookups or lookup in self._filters(request)
+
+    def _filters(self, request: HttpRequest) -> set[str]:
+        """Return the parameters of the list's own filters, and of the list by days."""
+        allowed = set()
+        for one in self.get_list_filter(request):
+            if isinstance(one, str):
+                allowed.add(f"{one}__exact")
+            elif isinstance(one, type) and issubclass(one, admin.SimpleListFilter):
+                allowed.add(str(one.parameter_name))
+        if self.date_hierarchy:
+            allowed |= {f"{self.date_hierarchy}__{part}" for part in ("year", "month", "day")}
+        return allowed
+
+
+class RecordAdmin(ClosedLookups):
     """Rows that are read-only in the admin."""
+
+    # What names a row, as a whole: an operator may have it from a log.
+    allowed_lookups = ("server", "tool", "scope", "call")
 
     list_select_related = ("respondent",)
     # To count a million rows takes longer than to read one page of them.
     show_full_result_count = False
-    #: Columns by which nobody can filter: a query would tell what is in them letter by letter.
-    private: tuple[str, ...] = ()
 
     class Media:
         css = {"all": ("elicitation/admin.css",)}  # noqa: RUF012  # Django's own way
@@ -120,12 +147,6 @@ class RecordAdmin(BaseAdmin):
         """Search by respondent, server, tool and scope, not by what was asked or answered."""
         name = get_user_model().USERNAME_FIELD
         return (f"respondent__{name}", "server", "tool", "scope")
-
-    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        """Whether the list can be filtered this way by its URL."""
-        if lookup.partition("__")[0] in self.private:
-            return False
-        return super().lookup_allowed(lookup, value, request)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Rows cannot be added."""
@@ -246,7 +267,6 @@ class ElicitationAdmin(RecordAdmin):
         "closed",
     )
     list_filter = ("state", "delivery", "closed_via", "never_fetched", ServerFilter)
-    private = ("url", "url_id", "answer_digest")
     actions = ("withdraw_selected", "expire_selected")
     readonly_fields = fields = (
         "id",
@@ -390,8 +410,6 @@ class ParkedCallAdmin(SecretAdmin):
     list_filter = ("outcome", ServerFilter)
     secret, permission = "result_text", "view_result"
     note, message = _("The result was read."), "A result was read in the admin"
-    # These belong to the agent and the server.
-    private = ("arguments", "options", "requests", "request_state", "result")
 
     received = _when("received_at", _("round received at"))
     claimed = _when("leased_until", _("reserved for resuming until"))
@@ -446,7 +464,6 @@ class StoredFormAnswerAdmin(SecretAdmin):
     list_filter = (ServerFilter,)
     secret, permission = "content", "view_answer_content"
     note, message = _("The answer was read."), "An answer was read in the admin"
-    private = ("answers_json", "action")
 
     recorded = _when("recorded_at", _("stored at"))
     usable_until = _when("expires_at", _("valid until"))
@@ -481,7 +498,7 @@ class StoredFormAnswerAdmin(SecretAdmin):
 
 
 @admin.register(ServerPolicy)
-class ServerPolicyAdmin(PolicyAdmin):
+class ServerPolicyAdmin(ClosedLookups):
     """Server policies: which server may show what."""
 
     list_display = ("server", "label", "policy", "allow_confirmation", "prefill")

@@ -73,7 +73,9 @@ class Watch:
         # Chromium reports the status of a page that is meant to have one.
         url = message.location.get("url", "")
         of_a_page = url.startswith((f"{self.site}/elicitation/", f"{self.site}/api/elicitation/"))
-        if of_a_page and "responded with a status of 4" in message.text:
+        # It looks for the site's icon when it finds the time, and not on every run.
+        is_icon = url == f"{self.site}/favicon.ico"
+        if (of_a_page or is_icon) and "responded with a status of 4" in message.text:
             return
         self.complaints.append(f"console: {message.text}")
 

@@ -11,26 +11,34 @@ import json
 import logging
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
-from django.db import connections, models
+from django.core.exceptions import ImproperlyConfigured, PermissionDenied
+from django.db import connections, models, transaction
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from . import inbox
+from .calls import switching
 from .core import ElicitationRefusal
 from .core.untrusted import one_line, visible
 from .models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
+from .transactions import write_alias
 
 if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
     BaseAdmin = admin.ModelAdmin[Any]
 else:
     BaseAdmin = admin.ModelAdmin
@@ -499,14 +507,143 @@ class StoredFormAnswerAdmin(SecretAdmin):
 
 @admin.register(ServerPolicy)
 class ServerPolicyAdmin(ClosedLookups):
-    """Server policies: which server may show what."""
+    """Server policies: which server may show what, and switching servers off."""
 
     list_display = ("server", "label", "policy", "allow_confirmation", "prefill")
     list_filter = ("policy",)
     search_fields = ("server", "label")
+    actions = ("switch_off_selected",)
 
     def get_readonly_fields(
         self, request: HttpRequest, obj: ServerPolicy | None = None
     ) -> tuple[str, ...]:
         """Make the name of the server read-only: the key of the row is made of it."""
         return ("server",) if obj else ()
+
+    def save_model(self, request: HttpRequest, obj: ServerPolicy, form: Any, change: bool) -> None:
+        """Save, and stop what the server has under way if it may show nothing any more."""
+        super().save_model(request, obj, form, change)
+        if not obj.allows_asking:
+            transaction.on_commit(lambda: self._stop(request, obj.server), using=write_alias())
+
+    # --- Switching off -----------------------------------------------------------------------
+
+    def get_urls(self) -> list[Any]:
+        """Add the page that switches servers off."""
+        where = "elicitation_serverpolicy_switch_off"
+        view = self.admin_site.admin_view(self.switch_off_view)
+        return [path("switch-off/", view, name=where), *super().get_urls()]
+
+    @admin.action(description=_("Switch the selected servers off now"), permissions=["change"])
+    def switch_off_selected(
+        self, request: HttpRequest, queryset: models.QuerySet[ServerPolicy]
+    ) -> HttpResponse:
+        """Lead to the page that says what it will do."""
+        names = [("server", row.server) for row in queryset]
+        return redirect(
+            f"{reverse('admin:elicitation_serverpolicy_switch_off')}?{urlencode(names)}"
+        )
+
+    def switch_off_view(self, request: HttpRequest) -> HttpResponse:
+        """Say what switching servers off will do, and do it when it is confirmed.
+
+        The query names the servers; without one it is every server that this site knows.
+        """
+        # A server that has no row yet gets one.
+        if not (self.has_change_permission(request) and self.has_add_permission(request)):
+            raise PermissionDenied
+        known = switching.under_way()
+        if request.method == "POST":
+            # Those that the page named, and no other that appeared since.
+            for server in request.POST.getlist("server"):
+                if server in known:
+                    self._switch_off(request, server)
+            return redirect("admin:elicitation_serverpolicy_changelist")
+        chosen = request.GET.getlist("server") or list(known)
+        names = [name for name in chosen if name in known]
+        servers: list[dict[str, Any]] = [
+            {"name": name, "label": one_line(policy.display_name), "policy": policy}
+            | known[name]._asdict()
+            for name, policy in ServerPolicy.objects.for_servers(names).items()
+        ]
+        context = self.admin_site.each_context(request) | {
+            "title": gettext("Switch servers off"),
+            "opts": self.opts,
+            "servers": servers,
+            "is_everything": not request.GET.getlist("server"),
+            "total": {name: sum(each[name] for each in servers) for name in ("waiting", "calls")},
+        }
+        return render(request, "admin/elicitation/serverpolicy/switch_off.html", context)
+
+    def _switch_off(self, request: HttpRequest, server: str) -> None:
+        by = cast("User", request.user)
+        done = switching.switch_off(server, by=by, via=Elicitation.Via.ADMIN)
+        row = ServerPolicy.objects.for_server(server)
+        self.log_change(request, row, gettext("Switched off."))
+        self._say(request, row, done)
+
+    def _stop(self, request: HttpRequest, server: str) -> None:
+        by = cast("User", request.user)
+        done = switching.stop(server, by=by, via=Elicitation.Via.ADMIN)
+        self._say(request, ServerPolicy.objects.for_server(server), done)
+
+    def _say(
+        self, request: HttpRequest, policy: ServerPolicy, done: switching.SwitchedOff
+    ) -> None:
+        counts = {"server": one_line(policy.display_name), **done._asdict()}
+        text = gettext(
+            "%(server)s is off. Requests withdrawn: %(withdrawn)d. Calls ended: %(ended)d."
+        )
+        if done.in_progress:
+            text += " " + gettext(
+                "Calls that go on right now: %(in_progress)d. They end before they send anything."
+            )
+        self.message_user(request, text % counts, messages.SUCCESS)
+
+    # --- Reset to the default ----------------------------------------------------------------
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        """Call the deletion what it does."""
+        actions: dict[str, Any] = super().get_actions(request)
+        if "delete_selected" in actions:
+            function, name, _description = actions["delete_selected"]
+            text = _("Reset the selected server policies to the default")
+            actions["delete_selected"] = (function, name, text)
+        return actions
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Show no button *Delete*; *Reset to the default* is among the page's tools."""
+        context = {"show_delete": False, **(extra_context or {})}
+        return super().change_view(request, object_id, form_url, context)
+
+    def get_deleted_objects(
+        self, objs: Iterable[ServerPolicy], request: HttpRequest
+    ) -> tuple[list[Any], dict[Any, int], set[Any], list[str]]:
+        """Return what a reset does, in place of the rows that are deleted for it."""
+        lines = [self._reset(row) for row in objs]
+        denied = set() if self.has_delete_permission(request) else {self.opts.verbose_name}
+        return lines, {self.opts.verbose_name_plural: len(lines)}, denied, []
+
+    def _reset(self, row: ServerPolicy) -> str:
+        try:
+            default = ServerPolicy.from_settings(row.server)
+        except ImproperlyConfigured:
+            # The server cannot ask anything until its settings are put right.
+            default = ServerPolicy(server=row.server)
+        text = gettext("%(server)s may show after the reset: %(then)s. Now: %(now)s.") % {
+            "server": one_line(row.display_name),
+            "then": default.get_policy_display(),
+            "now": row.get_policy_display(),
+        }
+        if wider := default.allows_more_than(row):
+            names = (str(getattr(self.opts.get_field(name), "verbose_name", "")) for name in wider)
+            text += " " + gettext("Warning: the reset allows more than now (%(fields)s).") % {
+                "fields": ", ".join(names)
+            }
+        return text

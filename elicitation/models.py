@@ -333,6 +333,17 @@ class ServerPolicy(models.Model):
             if server != self.server
         )
 
+    def allows_more_than(self, other: ServerPolicy) -> list[str]:
+        """Return the names of the fields in which this policy lets a server do more."""
+        ranks = self.Policy.values
+        wider = ["policy"] if ranks.index(self.policy) > ranks.index(other.policy) else []
+        flags = ("allow_confirmation", "wide_limits", "prefill", "allow_loopback_http")
+        wider += [name for name in flags if getattr(self, name) and not getattr(other, name)]
+        mine, theirs = set(self._allowed_lines()), set(other._allowed_lines())
+        if theirs and not (mine and mine <= theirs):
+            wider.append("allowed_domains")
+        return wider
+
     @property
     def allows_asking(self) -> bool:
         """Whether the server may ask people anything; if not, its client does not declare it."""

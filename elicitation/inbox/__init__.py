@@ -47,7 +47,14 @@ from .retention import (
     expire_due,
     forget_urls,
 )
-from .rows import CANCELLED, FINISHED, PROCESS_GONE, REPLACED, withdraw_orphans
+from .rows import (
+    CANCELLED,
+    FINISHED,
+    PROCESS_GONE,
+    REPLACED,
+    SWITCHED_OFF,
+    withdraw_orphans,
+)
 from .url_mode import (
     acomplete,
     aconsent,
@@ -66,6 +73,7 @@ __all__ = [
     "FINISHED",
     "PROCESS_GONE",
     "REPLACED",
+    "SWITCHED_OFF",
     "AnswerRefusals",
     "ElicitationClosedError",
     "ElicitationReplacedError",

@@ -20,6 +20,8 @@ logger = logging.getLogger("elicitation")
 REPLACED, FINISHED = "replaced", "finished"
 #: The same, for one in the middle of a call: the request was cancelled, or its process is gone.
 CANCELLED, PROCESS_GONE = "cancelled", "process_gone"
+#: The reason where an operator has switched its server off.
+SWITCHED_OFF = "switched_off"
 #: The reason of a decline that takes back a consent given before.
 TAKEN_BACK = "taken_back"
 

@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
@@ -33,7 +33,7 @@ from . import inbox
 from .calls import switching
 from .core import ElicitationRefusal
 from .core.untrusted import one_line, visible
-from .models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
+from .models import Elicitation, ParkedCall, Refusal, ServerPolicy, StoredFormAnswer
 from .transactions import write_alias
 
 if TYPE_CHECKING:
@@ -70,6 +70,12 @@ def _when(name: str, text: Any) -> Callable[[BaseAdmin, models.Model], str | Non
         return _moment(getattr(row, name))
 
     return column
+
+
+def _policy_of(row: Any) -> ServerPolicy:
+    """Return the policy of a row's server, as ``LabelledChangeList`` has read it if it has."""
+    policy: ServerPolicy | None = getattr(row, "policy", None)
+    return ServerPolicy.objects.for_server(row.server) if policy is None else policy
 
 
 class ServerFilter(admin.SimpleListFilter):
@@ -138,9 +144,9 @@ class RecordAdmin(ClosedLookups):
     """Rows that are read-only in the admin."""
 
     # What names a row, as a whole: an operator may have it from a log.
-    allowed_lookups = ("server", "tool", "scope", "call")
+    allowed_lookups: tuple[str, ...] = ("server", "tool", "scope", "call")
 
-    list_select_related = ("respondent",)
+    list_select_related: ClassVar[bool | tuple[str, ...]] = ("respondent",)
     # To count a million rows takes longer than to read one page of them.
     show_full_result_count = False
 
@@ -175,17 +181,14 @@ class RecordAdmin(ClosedLookups):
         return not here and super().has_delete_permission(request, obj)
 
     @admin.display(description=_("id"))
-    def short_id(self, row: Elicitation | ParkedCall | StoredFormAnswer) -> str:
+    def short_id(self, row: Elicitation | ParkedCall | Refusal | StoredFormAnswer) -> str:
         """The beginning of the id."""
         return row.short_id
 
     @admin.display(description=_("server"), ordering="server")
     def server_label(self, row: Any) -> str:
         """The label that people see for the server."""
-        policy = getattr(row, "policy", None)
-        if policy is None:
-            policy = ServerPolicy.objects.for_server(row.server)
-        return one_line(policy.display_name)
+        return one_line(_policy_of(row).display_name)
 
     @admin.display(description=_("tool"), ordering="tool")
     def tool_name(self, row: Any) -> str:
@@ -503,6 +506,55 @@ class StoredFormAnswerAdmin(SecretAdmin):
             said = [*answer.selected, *([answer.other_text] if answer.other_text else [])]
             lines.append((name, _said("\n".join(said) if said else "—")))
         return format_html("<dl>{}</dl>", format_html_join("", "<dt>{}</dt><dd>{}</dd>", lines))
+
+
+@admin.register(Refusal)
+class RefusalAdmin(RecordAdmin):
+    """What servers asked and nobody was asked, and where that is decided."""
+
+    list_select_related = False
+    allowed_lookups = ("server", "tool", "code")
+    list_display = (
+        "short_id",
+        "server_label",
+        "tool_name",
+        "code",
+        "property_name",
+        "reason",
+        "times",
+        "first",
+        "last",
+        "its_policy",
+    )
+    list_filter = ("code", ServerFilter)
+    readonly_fields = fields = (
+        "server_label",
+        "tool_name",
+        "code",
+        "property_name",
+        "reason",
+        "times",
+        "first",
+        "last",
+        "its_policy",
+    )
+
+    first = _when("first_at", _("first time"))
+    last = _when("last_at", _("last time"))
+
+    def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
+        """Search by server, tool, code and property."""
+        return ("server", "tool", "code", "property_name")
+
+    @admin.display(description=_("server policy"))
+    def its_policy(self, row: Refusal) -> SafeString:
+        """A link to the policy of the server, or to where one is added."""
+        policy = _policy_of(row)
+        if policy.pk is None:
+            where = reverse("admin:elicitation_serverpolicy_add", query={"server": row.server})
+        else:
+            where = reverse("admin:elicitation_serverpolicy_change", args=[policy.pk])
+        return format_html('<a href="{}">{}</a>', where, policy.get_policy_display())
 
 
 @admin.register(ServerPolicy)

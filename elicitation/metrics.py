@@ -11,14 +11,14 @@ from typing import TypeVar
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import PermissionDenied
 from django.db import models
-from django.db.models import Count, Min
+from django.db.models import Count, Min, Sum
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from .conf import settings
-from .models import Elicitation, ParkedCall, StoredFormAnswer
+from .models import Elicitation, ParkedCall, Refusal, StoredFormAnswer
 from .transactions import write_alias
 
 State = Elicitation.State
@@ -36,9 +36,10 @@ class Snapshot:
     counts as expired, also before its row says so. ``oldest_waiting`` is the age of the oldest
     open elicitation in seconds. ``undelivered`` counts closed elicitations for which nothing
     was sent to the server yet; ``oldest_undelivered`` is the time since the oldest of them was
-    closed, in seconds. ``parked_calls`` and ``stored_answers`` count rows. ``outcomes`` counts
-    calls that have ended with nobody's acknowledgement; ``oldest_outcome`` is the time since the
-    first of them ended, in seconds.
+    closed, in seconds. ``parked_calls`` and ``stored_answers`` count rows. ``refusals``
+    counts what was asked and put to nobody, by server and code. ``outcomes`` counts calls that
+    have ended with nobody's acknowledgement; ``oldest_outcome`` is the time since the first of
+    them ended, in seconds.
     """
 
     taken_at: datetime
@@ -48,6 +49,7 @@ class Snapshot:
     oldest_undelivered: Mapping[str, float]
     parked_calls: Mapping[str, int]
     stored_answers: Mapping[str, int]
+    refusals: Mapping[tuple[str, str], int]
     outcomes: Mapping[str, int]
     oldest_outcome: Mapping[str, float]
 
@@ -73,6 +75,8 @@ def snapshot(now: datetime | None = None) -> Snapshot:
     calls = ParkedCall.objects.using(alias).order_by()
     ended = calls.ended().values_list("server").annotate(Count("pk"), Min("ended_at"))
     outcomes = list(ended)
+    rows_of_refusals = Refusal.objects.using(alias).order_by().values_list("server", "code")
+    refused = list(rows_of_refusals.annotate(Sum("times")))
     return Snapshot(
         taken_at=now,
         elicitations=dict(elicitations),
@@ -83,6 +87,7 @@ def snapshot(now: datetime | None = None) -> Snapshot:
         },
         parked_calls=_by_server(calls.parked()),
         stored_answers=_by_server(StoredFormAnswer.objects.using(alias).order_by()),
+        refusals={(server, code): number for server, code, number in refused},
         outcomes={server: number for server, number, _ in outcomes},
         oldest_outcome={
             server: (now - ended_at).total_seconds() for server, _, ended_at in outcomes
@@ -134,6 +139,14 @@ def prometheus(taken: Snapshot) -> str:
         "elicitation_stored_answers",
         "Answers that are stored and not sent yet.",
         by_server(taken.stored_answers),
+    )
+    family(
+        "elicitation_refusals",
+        "How often servers asked and nobody was asked, by the code of the refusal.",
+        {
+            f"{_label('server', server)},{_label('code', code)}": number
+            for (server, code), number in taken.refusals.items()
+        },
     )
     family(
         "elicitation_outcomes",

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 MAX_NAME_CHARS = 200
 #: Longest label of a server and of a scope, in characters.
 MAX_LABEL_CHARS = 64
+#: Longest reason of a refusal that is kept, in characters.
+MAX_REASON_CHARS = 200
 
 
 class InvalidNameError(ElicitationError, ValueError):
@@ -969,6 +971,40 @@ class ParkedCall(models.Model):
         """The rounds after which the call was made afresh."""
         found: list[int] = json.loads(self.fresh_after)
         return found
+
+    @property
+    def short_id(self) -> str:
+        """The beginning of the id, by which people tell one row from another."""
+        return str(self.pk)[:8]
+
+
+class Refusal(models.Model):
+    """What a server asked and nobody was asked: which server, why, and how often.
+
+    Nothing of what the server wrote is here but the name of a property, as error texts have it:
+    cut, and in plain ASCII. The key is a digest of server, tool, code and property.
+    """
+
+    id = models.UUIDField(primary_key=True, editable=False)
+    server = models.CharField(_("server"), max_length=MAX_NAME_CHARS)
+    policy = _policy_of_server()
+    tool = models.CharField(_("tool"), max_length=MAX_NAME_CHARS, blank=True)
+    code = models.CharField(_("code"), max_length=64)
+    property_name = models.CharField(_("property"), max_length=MAX_NAME_CHARS, blank=True)
+    #: In words of this package, of the last time.
+    reason = models.CharField(_("reason"), max_length=MAX_REASON_CHARS)
+    times = models.PositiveBigIntegerField(_("times"), default=1)
+    first_at = models.DateTimeField(_("first time"))
+    last_at = models.DateTimeField(_("last time"))
+
+    class Meta:
+        verbose_name = _("refusal")
+        verbose_name_plural = _("refusals")
+        ordering = ("-last_at", "id")
+        indexes = (models.Index(fields=("last_at", "id"), name="elicitation_refused"),)
+
+    def __str__(self) -> str:
+        return f"{self.server}: {self.code}"
 
     @property
     def short_id(self) -> str:

@@ -18,13 +18,13 @@ from django.urls import reverse
 
 from elicitation.calls import parking
 from elicitation.calls.ended import Code, Ended
-from elicitation.models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
+from elicitation.models import Elicitation, ParkedCall, Refusal, ServerPolicy, StoredFormAnswer
 
 from .ops.conftest import ANSWER, answer, park
 
 pytestmark = pytest.mark.django_db
 
-MODELS = (Elicitation, ParkedCall, StoredFormAnswer, ServerPolicy)
+MODELS = (Elicitation, ParkedCall, StoredFormAnswer, Refusal, ServerPolicy)
 #: What everybody reads who may see the list: what its columns and its filters show.
 SHOWN = {
     Elicitation: {
@@ -34,6 +34,7 @@ SHOWN = {
     },
     ParkedCall: {"server", "tool", "scope", "call", "outcome__exact"},
     StoredFormAnswer: {"server", "tool", "scope", "call"},
+    Refusal: {"server", "tool", "code", "code__exact"},
     ServerPolicy: {"policy__exact"},
 }
 

@@ -20,6 +20,7 @@ from ..core import ElicitationRefusal
 from ..models import ParkedCall
 from ..signals import call_finished
 from ..transactions import write_alias
+from .refusals import WHERE
 from .replies import (
     CallEndedError,
     RoundLostError,
@@ -173,7 +174,7 @@ class Outcome:
         if self.code in (Code.REFUSED, Code.SWITCHED_OFF):
             refusal = ElicitationRefusal(
                 f"What the server '{self.server}' asked before it runs '{self.tool}' was put to "
-                f"nobody ({self.reason}).",
+                f"nobody ({self.reason}). {WHERE}",
                 code=self.reason,
                 reason=self.reason,
             )

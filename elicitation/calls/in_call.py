@@ -37,7 +37,7 @@ from ..signals import elicitation_closed
 from ..transactions import in_transaction, write_alias
 from . import parking, requests
 from .hand import Hand
-from .refusals import log_refusal
+from .refusals import note_refusal
 from .rounds import Event, Rounds, State
 from .steps import step, to_the_end
 from .values import Call, Round
@@ -188,10 +188,10 @@ class _Request:
         try:
             event: Event = (await step(ask, self._asked)).event
         except parking.AskedTooOften:
-            self._log_refusal("too_many_rounds", parking.ASKS_TOO_OFTEN)
+            await self._note_refusal("too_many_rounds", parking.ASKS_TOO_OFTEN)
             return Event.NOBODY
         except ElicitationRefusal as refusal:
-            self._log_refusal(refusal.code, refusal.reason)
+            await self._note_refusal(refusal.code, refusal.reason, refusal.property)
             return Event.FORBIDDEN
         return event
 
@@ -248,7 +248,7 @@ class _Request:
             taken = await step(take, self._taken)
         except ElicitationRefusal as refusal:
             self.refusal = refusal
-            self._log_refusal(refusal.code, refusal.reason)
+            await self._note_refusal(refusal.code, refusal.reason, refusal.property)
             return Event.FORBIDDEN
         self.is_gone = taken is None
         return Event.GONE if taken is None else Event.TAKEN
@@ -343,8 +343,8 @@ class _Request:
                 extra=self._log_fields() | {"error": type(error).__name__},
             )
 
-    def _log_refusal(self, code: str, reason: str) -> None:
-        log_refusal(code=code, reason=reason, **self._log_fields())
+    async def _note_refusal(self, code: str, reason: str, property: str | None = None) -> None:
+        await note_refusal(code=code, reason=reason, property=property or "", **self._log_fields())
 
     def _log_fields(self) -> dict[str, str]:
         return {

@@ -21,7 +21,7 @@ from ..inbox.rows import announce, log_fields
 from ..models import Elicitation, ParkedCall, StoredFormAnswer
 from ..signals import call_due, elicitation_closed
 from ..transactions import in_transaction, lock_now, write_alias
-from . import parking
+from . import parking, refusals
 from .ended import NEVER_RESUMED, Code, Ended
 from .ended import announce as announce_end
 from .lease import Lease
@@ -249,6 +249,7 @@ def chores(limit: int, now: datetime | None = None) -> dict[str, Callable[[], in
         "deleted old elicitations": lambda: (
             0 if old is None else inbox.delete_old(old, limit=limit)
         ),
+        "deleted refusals": lambda: 0 if old is None else refusals.delete_old(old, limit=limit),
     }
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
-from ..models import Elicitation
+from ..models import Elicitation, Refusal
 from ..transactions import write_alias
 
 #: What a record has, in its order.
@@ -44,50 +46,95 @@ FIELDS = (
 Record = dict[str, str | int | None]
 
 
+#: What a record of a refusal has, in its order.
+REFUSAL_FIELDS = (
+    "server",
+    "tool",
+    "code",
+    "property_name",
+    "reason",
+    "times",
+    "first_at",
+    "last_at",
+)
+
+
 def records(
     *, since: datetime | None = None, until: datetime | None = None, batch_size: int = 1000
 ) -> Iterator[Record]:
     """Yield a record of each elicitation that was asked in a period, the oldest first.
-
-    Read in pages by key: that needs the memory of one page on every database (MariaDB's driver
-    would fetch a whole result at once) and holds no transaction open while somebody slowly
-    reads the export.
 
     Args:
         since: From this moment on.
         until: Before this moment.
         batch_size: Rows read at a time.
     """
-    rows = Elicitation.objects.using(write_alias()).order_by("asked_at", "id")
+    rows = Elicitation.objects.using(write_alias())
+    return _read(rows, FIELDS, "asked_at", since, until, batch_size)
+
+
+def refusals(
+    *, since: datetime | None = None, until: datetime | None = None, batch_size: int = 1000
+) -> Iterator[Record]:
+    """Yield a record of each refusal whose last time was in a period, the oldest first.
+
+    Arguments are as for ``records``.
+    """
+    rows = Refusal.objects.using(write_alias())
+    return _read(rows, REFUSAL_FIELDS, "last_at", since, until, batch_size)
+
+
+def _read(
+    rows: QuerySet[Any],
+    fields: Sequence[str],
+    moment: str,
+    since: datetime | None,
+    until: datetime | None,
+    batch_size: int,
+) -> Iterator[Record]:
+    """Yield rows as records, in the order of a moment.
+
+    Read in pages by key: that needs the memory of one page on every database (MariaDB's driver
+    would fetch a whole result at once) and holds no transaction open while somebody slowly
+    reads the export.
+    """
+    rows = rows.order_by(moment, "id")
     if since is not None:
-        rows = rows.filter(asked_at__gte=since)
+        rows = rows.filter(**{f"{moment}__gte": since})
     if until is not None:
-        rows = rows.filter(asked_at__lt=until)
-    page = list(rows.values(*FIELDS)[:batch_size])
+        rows = rows.filter(**{f"{moment}__lt": until})
+    columns = {*fields, moment, "id"}
+    page = list(rows.values(*columns)[:batch_size])
     while page:
         for row in page:
-            yield {name: _plain(row[name]) for name in FIELDS}
+            yield {name: _plain(row[name]) for name in fields}
         last = page[-1]
         # The first condition alone is what the index is for.
-        after = rows.filter(asked_at__gte=last["asked_at"]).filter(
-            Q(asked_at__gt=last["asked_at"]) | Q(id__gt=last["id"])
+        after = rows.filter(**{f"{moment}__gte": last[moment]}).filter(
+            Q(**{f"{moment}__gt": last[moment]}) | Q(id__gt=last["id"])
         )
-        page = list(after.values(*FIELDS)[:batch_size])
+        page = list(after.values(*columns)[:batch_size])
+
+
+#: What begins a formula; the full-width forms are read as their ASCII ones by some spreadsheets.
+_BEGINS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
+_FORMULA = re.compile(f" *[{_BEGINS}\t\r\n]")
+#: The same inside a text: some spreadsheets read semicolons or tabs as separators, and the quotes
+#: round a cell as a part of it.
+_LATER_FORMULA = re.compile(f"([,;|\t\r\n][\\s\"']*)([{_BEGINS}])")
 
 
 def spreadsheet_cell(value: str | int | None) -> str | int:
-    """Return a value as a cell that no spreadsheet takes for a formula.
+    """Return a value as a cell that no spreadsheet takes for a formula, nor any part of it.
 
     A server chooses what its messages begin with, and a spreadsheet would run a formula.
     """
     if value is None:
         return ""
-    # The full-width forms are read as their ASCII ones by some spreadsheets.
-    if isinstance(value, str) and value.lstrip(" ").startswith(
-        ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-    ):
-        return f"'{value}"
-    return value
+    if not isinstance(value, str):
+        return value
+    cell = value[:1] + _LATER_FORMULA.sub(r"\1'\2", value[1:])
+    return f"'{cell}" if _FORMULA.match(cell) else cell
 
 
 def _plain(value: object) -> str | int | None:

@@ -252,7 +252,7 @@ async def _decline_in_call(
     server: str, context: ClientRequestContext, params: ElicitRequestParams
 ) -> ElicitResult | ErrorData:
     """Answer a server that asks in the middle of a call, where nobody was named to be asked."""
-    refusals.log_refusal(
+    await refusals.note_refusal(
         server,
         "no_callback",
         "it asks in the middle of a call, which cannot be parked. Pass "

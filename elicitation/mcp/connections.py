@@ -35,7 +35,7 @@ from mcp.types import (
     ErrorData,
 )
 
-from ..calls.refusals import log_refusal
+from ..calls.refusals import note_refusal
 from ..calls.replies import REPLIES, NotSentError, RoundLostError
 from ..calls.requests import unanswered_action
 from ..conf import NamedServer
@@ -289,7 +289,8 @@ class Connection:
         if self.asking is not None:
             return await self.asking(context, params)
         # To ask the person of an earlier call would be to guess.
-        log_refusal(self.terms.server.name, "no_call", "it asks while no call of it is under way")
+        name = self.terms.server.name
+        await note_refusal(name, "no_call", "it asks while no call of it is under way")
         action: Any = unanswered_action()
         return ElicitResult(action=action)
 

@@ -33,7 +33,7 @@ from ..calls.ended import BROKEN_OFF, Code, Ended
 from ..calls.hand import Hand, is_decline
 from ..calls.keeping import kept
 from ..calls.lease import CallInProgressError, Lease
-from ..calls.refusals import log_refusal
+from ..calls.refusals import note_refusal, say_where
 from ..calls.replies import (
     CONSENT,
     NOT_STORED,
@@ -390,9 +390,9 @@ class Drive:
             raise URLDeclinedError(self.server, self.tool)
         self.declined += 1
         if self.call is None:
-            self._log_refusal("unattended", "nobody was named who could be asked")
+            await self._note_refusal("unattended", "nobody was named who could be asked")
         else:
-            self._log_refusal("too_many_rounds", parking.ASKS_TOO_OFTEN)
+            await self._note_refusal("too_many_rounds", parking.ASKS_TOO_OFTEN)
         others = await self.host.fulfil(self.round)
         self.is_over = True
         event = await self._retry(_declines(self.round) | others)
@@ -403,9 +403,12 @@ class Drive:
         """Tell the server ``decline`` to a round that cannot be put to a person."""
         assert self.round is not None
         assert self.refusal is not None
-        self._log_refusal(
-            self.refusal.code, getattr(self.refusal, "reason", "it is too large to be stored")
+        await self._note_refusal(
+            self.refusal.code,
+            getattr(self.refusal, "reason", "it is too large to be stored"),
+            property=self.refusal.property or "",
         )
+        say_where(self.refusal)
         self.is_over = True
         if self.round.plain:
             return Event.RESULT
@@ -767,8 +770,8 @@ class Drive:
             await to_the_end(sync_to_async(close_old_connections)())
         return await work()
 
-    def _log_refusal(self, code: str, reason: str) -> None:
-        log_refusal(code=code, reason=reason, **self._log_fields())
+    async def _note_refusal(self, code: str, reason: str, *, property: str = "") -> None:
+        await note_refusal(code=code, reason=reason, property=property, **self._log_fields())
 
     def _log_fields(self) -> dict[str, str]:
         fields = {"server": self.server, "tool": self.tool}

@@ -146,8 +146,21 @@ def test_no_cell_is_a_formula(text: str, user: User) -> None:
     assert row["closed_at"] == ""
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("before", [";", "; ", ';"', ",", "\t", "\n"])
+def test_case_F5_no_part_of_a_cell_is_a_formula_whatever_separates_cells(
+    before: str, delimiter: str, user: User
+) -> None:
+    park(user)
+    Elicitation.objects.update(message=f'Hello{before}=HYPERLINK("https://evil.example")')
+    exported = export(format="csv")
+    assert "HYPERLINK" in exported
+    for row in csv.reader(StringIO(exported, newline=""), delimiter=delimiter):
+        assert not [cell for cell in row if cell.strip('" \n').startswith("=")]
+
+
 def test_what_is_no_formula_stays_as_it_is() -> None:
-    for value in ("a=b", "1-1", "", 7):
+    for value in ("a=b", "1-1", "", 7, "a; b", "a, b=c", "a\nb"):
         assert audit.spreadsheet_cell(value) == value
 
 

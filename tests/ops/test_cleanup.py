@@ -46,10 +46,12 @@ def line(
     outcomes: int = 0,
     addresses: int = 0,
     old: int = 0,
+    refusals: int = 0,
 ) -> str:
     return (
         f"expired elicitations {expired}, deleted answers {answers}, closed calls {calls}, "
-        f"deleted outcomes {outcomes}, removed URLs {addresses}, deleted old elicitations {old}\n"
+        f"deleted outcomes {outcomes}, removed URLs {addresses}, deleted old elicitations {old}, "
+        f"deleted refusals {refusals}\n"
     )
 
 

@@ -41,7 +41,7 @@ def rows(user: User) -> None:
 
 def test_a_snapshot(rows: None, django_assert_num_queries: DjangoAssertNumQueries) -> None:
     now = timezone.now()
-    with django_assert_num_queries(7):
+    with django_assert_num_queries(8):
         taken = metrics.snapshot(now)
     assert taken.taken_at == now
     other = 'a "quoted" \\ name'
@@ -86,7 +86,7 @@ def test_the_prometheus_format(rows: None) -> None:
     assert any(
         line.startswith('elicitation_oldest_outcome_seconds{server="shop"} 6') for line in lines
     )
-    assert sum(line.startswith("# TYPE ") for line in lines) == 8
+    assert sum(line.startswith("# TYPE ") for line in lines) == 9
     assert ANSWER not in text
 
 
@@ -100,6 +100,7 @@ def test_large_numbers_are_written_out() -> None:
         oldest_undelivered={},
         parked_calls=empty,
         stored_answers=empty,
+        refusals={},
         outcomes=empty,
         oldest_outcome={},
     )

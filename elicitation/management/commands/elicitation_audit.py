@@ -37,15 +37,26 @@ class Command(BaseCommand):
             help="one JSON object per line, or CSV (default: jsonl)",
         )
 
+        parser.add_argument(
+            "--refusals",
+            action="store_true",
+            help=(
+                "write what servers asked and nobody was asked instead, by the last time: server, "
+                "tool, code, property, reason, and how often"
+            ),
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
         """Write the records as they are read."""
         since = _moment(options["since"])
         until = None if options["until"] is None else _moment(options["until"])
-        records = audit.records(since=since, until=until)
+        read = audit.refusals if options["refusals"] else audit.records
+        fields = audit.REFUSAL_FIELDS if options["refusals"] else audit.FIELDS
+        records = read(since=since, until=until)
         try:
             if options["format"] == "csv":
                 writer = csv.writer(self.stdout)
-                writer.writerow(audit.FIELDS)
+                writer.writerow(fields)
                 for record in records:
                     writer.writerow(audit.spreadsheet_cell(value) for value in record.values())
             else:

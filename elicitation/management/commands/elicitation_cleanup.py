@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from elicitation.calls import outbox
 from elicitation.conf import settings
-from elicitation.models import Elicitation, ParkedCall, StoredFormAnswer
+from elicitation.models import Elicitation, ParkedCall, Refusal, StoredFormAnswer
 from elicitation.transactions import write_alias
 
 
@@ -24,8 +24,9 @@ class Command(BaseCommand):
         "Close elicitations whose deadline has passed and send the signal. Delete expired "
         "answers. Close calls that no host has resumed for ELICITATION_ABANDON_AFTER. Delete "
         "outcomes that no host has fetched for ELICITATION_RESULT_TTL. Remove URLs that nobody "
-        "can open any more. Delete closed elicitations after ELICITATION_RETENTION_DAYS. Works "
-        "in small batches. Several copies can run at the same time. Run it every few minutes."
+        "can open any more. Delete closed elicitations and refusals after "
+        "ELICITATION_RETENTION_DAYS. Works in small batches. Several copies can run at the "
+        "same time. Run it every few minutes."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -59,17 +60,20 @@ class Command(BaseCommand):
             outcomes = ParkedCall.objects.using(alias).unfetched(now).count()
             forgotten = questions.closed_before(lapsed).with_url().count()
             deleted = 0 if old is None else questions.closed_before(old).count()
+            refused = Refusal.objects.using(alias)
+            refusals = 0 if old is None else refused.filter(last_at__lte=old).count()
         else:
             done = {name: _all(batch) for name, batch in outbox.chores(size, now).items()}
             expired = done["expired elicitations"] + done["orphaned elicitations"]
             answers, calls = done["deleted answers"], done["closed calls"]
             outcomes, forgotten = done["deleted outcomes"], done["removed URLs"]
             deleted = done["deleted old elicitations"]
+            refusals = done["deleted refusals"]
         prefix = "elicitation_cleanup (dry run)" if options["dry_run"] else "elicitation_cleanup"
         self.stdout.write(
             f"{prefix}: expired elicitations {expired}, deleted answers {answers}, "
             f"closed calls {calls}, deleted outcomes {outcomes}, removed URLs {forgotten}, "
-            f"deleted old elicitations {deleted}"
+            f"deleted old elicitations {deleted}, deleted refusals {refusals}"
         )
 
 

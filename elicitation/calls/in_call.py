@@ -391,6 +391,8 @@ class _Waiters:
         #: The calls in the middle of which something is asked, by the ids of what is asked.
         self.calls: dict[uuid.UUID, uuid.UUID] = {}
         self.watchers: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
+        #: Whether the log already says that nothing can be looked up.
+        self.complained = False
         elicitation_closed.connect(self._on_signal, dispatch_uid="elicitation.calls.in_call")
 
     @contextmanager
@@ -460,13 +462,18 @@ class _Waiters:
     async def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         keys = self._waiting_in(loop)
         try:
-            for key in await between_requests(lambda: inbox.closed_among(keys)):
-                self._on_closed(key)
+            closed = await between_requests(lambda: inbox.closed_among(keys))
         except DatabaseProblem as error:
-            logger.warning(
-                "The elicitations that are waited for could not be looked up",
-                extra={"error": type(error).__name__},
-            )
+            if not self.complained:
+                self.complained = True
+                logger.warning(
+                    "The elicitations that are waited for could not be looked up; trying again",
+                    extra={"error": type(error).__name__},
+                )
+            return
+        self.complained = False
+        for key in closed:
+            self._on_closed(key)
 
 
 _waiters = _Waiters()

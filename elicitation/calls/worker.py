@@ -56,8 +56,10 @@ class Worker:
         self.waiting: dict[uuid.UUID, None] = {}
         self.running: dict[uuid.UUID, asyncio.Task[None]] = {}
         #: What was found in the database and taken up, as long as it is found there.
-        self.found: set[Hashable] = set()
+        self.found: set[tuple[uuid.UUID, Hashable]] = set()
         self.is_stopped = False
+        #: Whether the log already says that the database is away.
+        self.complained = False
         self.listener = Listener(self._told, self._look, CHANNEL)
         self._wake, self._look_now = asyncio.Event(), asyncio.Event()
 
@@ -120,6 +122,10 @@ class Worker:
     async def _go_on(self, key: uuid.UUID) -> None:
         try:
             await go_on(key)
+        except DatabaseProblem as error:
+            self._complain(error)
+            # It was not begun: who looks again, once the database is there, finds it.
+            self.found = {found for found in self.found if found[0] != key}
         except Exception as error:
             logger.error(
                 "A worker could not go on with a call; the outbox tells of it again",
@@ -219,16 +225,24 @@ class Worker:
             await asyncio.sleep(self.loop.time() - begin)
 
     async def _guarded(self, work: Callable[[], Any]) -> bool:
-        """Do the work; a database that is away is logged. Whether it was done."""
+        """Do the work; a database that is away is logged once. Whether it was done."""
         try:
             await work()
         except Exception as error:
+            self._complain(error)
+            return False
+        if self.complained:
+            self.complained = False
+            logger.info("The worker can use the database again")
+        return True
+
+    def _complain(self, error: Exception) -> None:
+        if not self.complained:
+            self.complained = True
             logger.warning(
                 "The worker could not use the database; trying again",
                 extra={"error": type(error).__name__},
             )
-            return False
-        return True
 
 
 def _longer(pause: float, failed: int) -> float:

@@ -51,8 +51,10 @@ ENDS = {
     "after the signal": {"finished"},
 }
 
-#: How long it takes until a dead worker is noticed.
+#: How long it takes until a dead worker is noticed, and until something is told again.
 SOON = timedelta(seconds=2)
+#: Names in the environment how many seconds a worker that says nothing counts as alive instead.
+PATIENT = "ELICITATION_TEST_PATIENT"
 
 
 def die(*args: object, **kwargs: object) -> Any:
@@ -122,8 +124,8 @@ def receive_in(file: Path) -> None:
 
 def main() -> None:
     settings.ELICITATION_SERVERS = json.loads(sys.argv[1])
-    # A dead worker is noticed soon.
-    settings.ELICITATION_RESUME_LEASE = settings.ELICITATION_ALIVE = SOON
+    alive = timedelta(seconds=float(os.environ.get(PATIENT, SOON.total_seconds())))
+    settings.ELICITATION_RESUME_LEASE = settings.ELICITATION_ALIVE = alive
     settings.ELICITATION_RESUME_AFTER = SOON
     die_at(sys.argv[2])
     if sys.argv[3:]:

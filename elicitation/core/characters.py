@@ -47,6 +47,8 @@ def is_clean(text: str) -> bool:
     controls that embed or override, and no isolate without its partner. Message catalogues put
     pairs of isolates around what they insert.
     """
+    if not _UNSAFE_IN_NAMES.search(text):
+        return True
     return not _UNSAFE.search(text) and not _isolates(text)[1]
 
 
@@ -117,7 +119,8 @@ class _Replacements(dict[int, str]):
     time grows with the square of the number of combining marks in a row.
     """
 
-    _MAX_REMEMBERED: Final = 4096
+    # More than there are characters in daily use, some megabytes.
+    _MAX_REMEMBERED: Final = 65_536
 
     def __init__(self, replace: Callable[[str], str]) -> None:
         super().__init__()
@@ -131,6 +134,9 @@ class _Replacements(dict[int, str]):
 
 
 def _seen(char: str) -> str:
+    if unicodedata.category(char) == "Lo" and not _IGNORABLE.match(char):
+        # Most characters, and quicker than the rest.
+        return unicodedata.normalize("NFKD", char)
     decomposed = unicodedata.normalize("NFKD", char)
     return "".join(part for part in decomposed if not is_invisible(part))
 
@@ -149,7 +155,7 @@ def see_through(text: str) -> str:
 
 def is_blank(text: str) -> bool:
     """Return whether a reader sees nothing in `text`."""
-    return not trim(see_through(text))
+    return not any(trim(see_through(char)) for char in text)
 
 
 # --- Scripts ---------------------------------------------------------------------------------
@@ -176,7 +182,7 @@ _JOINING_SCRIPTS: Final = frozenset(
 _LETTERS_MARKS_AND_DIGITS: Final = frozenset("Lu Ll Lt Lm Lo Mn Mc Me Nd Nl".split())
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=65_536)
 def script(char: str) -> str | None:
     """Return the script of a character in capitals, such as `CYRILLIC`.
 
@@ -291,6 +297,7 @@ _LIKE_AT_A_GLANCE: Final = {
     "t": "ŧ",
 }
 _TAKEN_FOR: Final = {ord(c): letter for letter, chars in _DRAWN_AS.items() for c in chars}
+_DRAWN: Final = _Replacements(lambda char: _TAKEN_FOR.get(ord(char), char))
 _TAKEN_FOR_AT_A_GLANCE: Final = {
     ord(c): letter for letter, chars in _LIKE_AT_A_GLANCE.items() for c in chars
 }
@@ -304,6 +311,8 @@ def look(text: str) -> str:
     Invisible characters, the kind of blank and compatibility characters do not count. Capitals
     differ from small letters.
     """
+    if text.isascii():
+        return " ".join(text.split())
     seen = see_through(text)
     # `normalize` puts accents in order. In pieces, because its time can grow with the square of
     # the length; labels that are compared have at most 200 characters.
@@ -321,16 +330,18 @@ def look_alike(texts: Iterable[str]) -> bool:
     readers of Mongolian tell U+0443 from U+04AF, although both look like `y`.
     """
     looks: set[str] = set()
-    drawn_in: dict[str, frozenset[str]] = {}
+    drawn_in: dict[str, str] = {}
     for text in texts:
-        looked, alphabets = look(text), scripts(text)
-        drawn = looked.translate(_TAKEN_FOR)
+        looked = look(text)
+        drawn = looked.translate(_DRAWN)
         if looked in looks:
             return True
-        if drawn in drawn_in and (len(alphabets) > 1 or alphabets != drawn_in[drawn]):
-            return True
+        if drawn in drawn_in:
+            alphabets = scripts(text)
+            if len(alphabets) > 1 or alphabets != scripts(drawn_in[drawn]):
+                return True
         looks.add(looked)
-        drawn_in[drawn] = alphabets
+        drawn_in[drawn] = text
     return False
 
 

@@ -268,6 +268,7 @@ def parse_requested_schema(
             f"the requested schema asks for {len(properties)} properties; "
             f"at most {limits.properties} are accepted"
         )
+    _check_size(properties, limits)
     required = _required(schema.get("required"))
     if not all(type(name) is str for name in properties):
         raise SchemaRefusal("the requested schema has a property name that is not a string")
@@ -276,6 +277,28 @@ def parse_requested_schema(
         for name in sorted(properties)
     }
     return FormSchema(asked=tuple(parsed[name] for name in properties))
+
+
+def _check_size(properties: Mapping[str, object], limits: Limits) -> None:
+    """Count all values of the properties and the characters of all texts, and stop at a limit."""
+    left: list[object] = list(properties.values())
+    values = chars = 0
+    while left:
+        value = left.pop()
+        values += 1
+        if isinstance(value, str):
+            # Two characters stand for whole phrases.
+            chars += len(value) + 17 * value.count("\ufdfa") + 7 * value.count("\ufdfb")
+        elif isinstance(value, dict):
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+        if chars > limits.sum_chars:
+            raise SchemaRefusal(
+                f"the texts of the requested schema have more than {limits.sum_chars} characters"
+            )
+        if values + len(left) > limits.values:
+            raise SchemaRefusal(f"the requested schema has more than {limits.values} values")
 
 
 def _parse_property(name: str, definition: object, required: bool, limits: Limits) -> Property:

@@ -19,8 +19,12 @@ MAX_FORM_PROPERTY_NAME_CHARS: Final = 64
 MAX_FORM_TITLE_CHARS: Final = 200
 # Descriptions, and the message of an elicitation.
 MAX_FORM_TEXT_CHARS: Final = 2000
-# Enough for a schema that reaches all other default limits, half of it in escapes.
-MAX_FORM_SCHEMA_CHARS: Final = 1_000_000
+# All texts of the properties together, and all their values (strings, numbers, objects, arrays).
+# What is cheap to send must be cheap to read and to show: bench/hostile.py measures that.
+MAX_FORM_SUM_CHARS: Final = 36_000
+MAX_FORM_VALUES: Final = 6_000
+# Enough for the texts above in escapes, and for the keywords.
+MAX_FORM_SCHEMA_CHARS: Final = 300_000
 # Digits of one number in JSON text. A double has at most 309 digits before the point. The time to
 # read a longer number grows with the square of its length.
 MAX_FORM_NUMBER_CHARS: Final = 400
@@ -37,6 +41,8 @@ class Limits:
     property_name_chars: int = MAX_FORM_PROPERTY_NAME_CHARS
     title_chars: int = MAX_FORM_TITLE_CHARS
     text_chars: int = MAX_FORM_TEXT_CHARS
+    sum_chars: int = MAX_FORM_SUM_CHARS
+    values: int = MAX_FORM_VALUES
     schema_chars: int = MAX_FORM_SCHEMA_CHARS
     number_chars: int = MAX_FORM_NUMBER_CHARS
     # If true, names have only ASCII letters, digits, `_`, `-` and `.`. If false, any printable

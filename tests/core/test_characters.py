@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from elicitation.core import (
     FormAnswer,
+    SchemaRefusal,
     looks_like_a_credential,
     names_a_credential,
     parse_elicitation_url,
@@ -266,12 +267,35 @@ def test_E3_what_is_normalised_is_bounded(
 
 
 def test_E3_a_schema_of_long_texts_is_read_in_bounded_pieces(reached: list[int]) -> None:
-    labels = ["\ufdfa" * 190 + f"{number:03}" for number in range(32)]
-    definition = {"title": "\ufdfa" * 200, "description": "\ufdfa" * 2000, "enum": labels}
+    labels = ["\ufdfa" + f"{number:03}" for number in range(32)]
+    definition = {"title": "\ufdfa" * 5, "description": "\ufdfa" * 60, "enum": labels}
     parse_requested_schema(form(**{f"p{number}": definition for number in range(16)}))
     assert max(reached) <= 1000
     # Each label once; titles and descriptions are looked at character by character.
-    assert sum(reached) <= 16 * 32 * (190 * 18 + 3) + 100
+    assert sum(reached) <= 16 * 32 * (18 + 3) + 100
+
+
+@pytest.mark.parametrize(
+    ("definition", "said"),
+    [
+        ({"type": "string", "description": "x" * 1000, "title": "y" * 200}, None),
+        ({"type": "string", "description": "x" * 2000, "title": "y" * 200}, None),
+        ({"type": "string", "description": "x" * 2000, "default": "z" * 300}, "36000 characters"),
+        ({"type": "string", "x-unknown": ["z" * 2300]}, "36000 characters"),
+        ({"type": "string", "title": "\ufdfa" * 120}, None),
+        ({"type": "string", "title": "\ufdfa" * 130}, "36000 characters"),
+        ({"type": "string", "x-unknown": [[]] * 360}, None),
+        ({"type": "string", "x-unknown": [[]] * 400}, "6000 values"),
+        ({"type": "string", "x-unknown": {str(n): {} for n in range(400)}}, "6000 values"),
+    ],
+)
+def test_case_E3_all_texts_together_have_a_limit(definition: Any, said: str | None) -> None:
+    requested = form(**{f"p{number}": definition for number in range(16)})
+    if said is None:
+        assert parse_requested_schema(requested)
+        return
+    with pytest.raises(SchemaRefusal, match=said):
+        parse_requested_schema(requested)
 
 
 def test_E3_an_answer_of_combining_marks_is_read_in_bounded_pieces(reached: list[int]) -> None:
@@ -285,4 +309,4 @@ def test_E3_an_answer_of_combining_marks_is_read_in_bounded_pieces(reached: list
 def test_E3_what_is_remembered_is_bounded() -> None:
     letters = [chr(code) for code in range(0x4E00, 0x9FFF)]
     assert c.see_through("".join(letters)) == "".join(letters)
-    assert len(c._SEEN) <= 4096
+    assert len(c._SEEN) <= 65_536

@@ -26,6 +26,11 @@ from .core import FORM_ANSWER_TTL
 
 T = TypeVar("T")
 
+#: The longest duration of a setting: from any day of this era it leads to another.
+LONGEST: Final = timedelta(days=36_500)
+#: How often something may be done at most that a row counts in a small column.
+MOST_TIMES: Final = 10_000
+
 
 def _is_string(value: object) -> bool:
     return isinstance(value, str)
@@ -230,7 +235,7 @@ class Settings:
     @property
     def MAX_ROUNDS(self) -> int:
         """How many rounds of one call are put to a person. Later rounds are declined."""
-        return self._positive("MAX_ROUNDS", 10)
+        return self._positive("MAX_ROUNDS", 10, MOST_TIMES)
 
     @property
     def UNANSWERED(self) -> str:
@@ -308,7 +313,7 @@ class Settings:
     @property
     def CONTENT_SECURITY_POLICY(self) -> str | None:
         """The Content-Security-Policy of the app's pages; ``None`` leaves it to the site."""
-        return self._typed(
+        value: str | None = self._typed(
             "CONTENT_SECURITY_POLICY",
             "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
             "font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
@@ -316,6 +321,12 @@ class Settings:
             (str, type(None)),
             "a string or None",
         )
+        if value is not None and not (value.isprintable() and value.isascii()):
+            raise ImproperlyConfigured(
+                "ELICITATION_CONTENT_SECURITY_POLICY must be one line of ASCII characters: it is "
+                "sent as an HTTP header."
+            )
+        return value
 
     @property
     def RESUME_AFTER(self) -> timedelta:
@@ -332,7 +343,7 @@ class Settings:
         With the defaults these are six hours, so that a host that was down for a while still
         resumes its calls.
         """
-        return self._positive("RESUME_ATTEMPTS", 10)
+        return self._positive("RESUME_ATTEMPTS", 10, MOST_TIMES)
 
     @property
     def ABANDON_AFTER(self) -> timedelta:
@@ -344,7 +355,7 @@ class Settings:
         """For how many days a closed elicitation is kept; ``None``: without end."""
         if getattr(django_settings, "ELICITATION_RETENTION_DAYS", 0) is None:
             return None
-        return self._positive("RETENTION_DAYS", 90)
+        return self._positive("RETENTION_DAYS", 90, LONGEST.days)
 
     @property
     def METRICS(self) -> bool:
@@ -360,7 +371,8 @@ class Settings:
     def BASE_URL(self) -> str:
         """The part before the path in the links of e-mails: ``https://example.com``."""
         value = self._typed("BASE_URL", "", (str,), "a string")
-        if value and not (value.startswith(("https://", "http://")) and value[-1] != "/"):
+        is_url = value.startswith(("https://", "http://")) and value[-1] != "/"
+        if value and not (is_url and value.isprintable() and " " not in value):
             raise ImproperlyConfigured(
                 "ELICITATION_BASE_URL must be like 'https://example.com', without a slash at "
                 "its end."
@@ -416,12 +428,16 @@ class Settings:
         value = self._typed(name, default, (timedelta,), "a datetime.timedelta")
         if value <= timedelta(0):
             raise ImproperlyConfigured(f"ELICITATION_{name} must be greater than zero.")
+        if value > LONGEST:
+            raise ImproperlyConfigured(f"ELICITATION_{name} must be at most {LONGEST.days} days.")
         return value
 
-    def _positive(self, name: str, default: int) -> int:
+    def _positive(self, name: str, default: int, most: int = 2**31 - 1) -> int:
         value = self._typed(name, default, (int,), "a whole number")
         if value < 1:
             raise ImproperlyConfigured(f"ELICITATION_{name} must be at least 1.")
+        if value > most:
+            raise ImproperlyConfigured(f"ELICITATION_{name} must be at most {most}.")
         return value
 
 
@@ -465,6 +481,11 @@ def _imported(name: str, path: str) -> Any:
         return import_string(path)
     except ImportError as error:
         raise ImproperlyConfigured(f"ELICITATION_{name} cannot be imported: {error}") from error
+    except Exception as error:
+        # No path at all (".."), or whatever the module raises when it is imported.
+        raise ImproperlyConfigured(
+            f"ELICITATION_{name} cannot be imported: {type(error).__name__}"
+        ) from error
 
 
 settings = Settings()

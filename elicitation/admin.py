@@ -46,6 +46,8 @@ logger = logging.getLogger("elicitation")
 
 #: How many properties of a form its row in the list names.
 SHOWN_FIELDS = 4
+#: A longer schema, in characters, is not read for its row in the list.
+MAX_LISTED_CHARS = 20_000
 
 
 def _said(text: str) -> SafeString:
@@ -330,6 +332,8 @@ class ElicitationAdmin(RecordAdmin):
         if row.is_url:
             return row.url_host
         # Not the parsed schema: nothing but names is shown, and a list has a hundred rows.
+        if len(row.requested_schema) > MAX_LISTED_CHARS:
+            return "…"
         names = sorted(json.loads(row.requested_schema).get("properties") or {})
         more = "…" if len(names) > SHOWN_FIELDS else ""
         return ", ".join(names[:SHOWN_FIELDS]) + more

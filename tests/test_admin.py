@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -163,6 +164,9 @@ class TestReading:
         assert "p0, p1, p2, p3…" in read(client, address(Elicitation))
         Elicitation.objects.update(requested_schema="{}")
         assert "p0, p1" not in read(client, address(Elicitation))
+        long = schema(p0={"type": "string", "x-ignored": "x" * 20_000})
+        Elicitation.objects.update(requested_schema=json.dumps(long))
+        assert ">p0<" not in read(client, address(Elicitation))
 
     def test_a_question_past_its_deadline_has_expired(self, staff: Staff, user: User) -> None:
         age(ask(user, schema(x={"type": "string"})), expires_at=1)

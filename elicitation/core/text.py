@@ -22,7 +22,7 @@ MAX_FORM_TEXT_CHARS: Final = 2000
 # All texts of the properties together, and all their values (strings, numbers, objects, arrays).
 # What is cheap to send must be cheap to read and to show: bench/hostile.py measures that.
 MAX_FORM_SUM_CHARS: Final = 36_000
-MAX_FORM_VALUES: Final = 6_000
+MAX_FORM_VALUES: Final = 4_000
 # Enough for the texts above in escapes, and for the keywords.
 MAX_FORM_SCHEMA_CHARS: Final = 300_000
 # Digits of one number in JSON text. A double has at most 309 digits before the point. The time to

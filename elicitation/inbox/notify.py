@@ -12,14 +12,14 @@ from uuid import UUID
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
-from django.core.mail import EmailMultiAlternatives
+from django.core.mail import EmailMultiAlternatives, get_connection
 from django.template.loader import render_to_string
 from django.utils import timezone, translation
 
 from ..conf import settings
 from ..core.untrusted import one_line
 from ..models import Elicitation, ServerPolicy
-from ..transactions import write_alias
+from ..transactions import in_transaction, write_alias
 from . import access
 from .rows import log_fields
 
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
 
 logger = logging.getLogger("elicitation")
+
+#: How long a mail server may take, in seconds, if ``EMAIL_TIMEOUT`` does not say: the signal is
+#: sent in the process that asks, which waits.
+PATIENCE = 10
 
 
 def email_when_asked(elicitation_id: UUID, **kwargs: Any) -> None:
@@ -68,10 +72,22 @@ def send_email(elicitation_id: UUID) -> bool:
     # Marked first: a second sender, or one that dies in the middle, sends no second one.
     if rows.filter(notified_at=None).update(notified_at=timezone.now()) != 1:
         return False
+    failed: list[Exception] = []
     for person in people:
-        with translation.override(_language(person)):
-            message = _message(elicitation, url, _address(person))
-        message.send()
+        try:
+            with translation.override(_language(person)):
+                message = _message(elicitation, url, _address(person))
+            message.send()
+        except Exception as error:
+            # The others get theirs. The text of the error may have the address.
+            failed.append(error)
+            logger.warning(
+                "An e-mail about an elicitation could not be sent",
+                extra=log_fields(elicitation) | {"error": type(error).__name__},
+            )
+    if len(failed) == len(people):
+        in_transaction(lambda: rows.update(notified_at=None))
+        raise failed[-1]
     logger.info("A person was sent an e-mail about an elicitation", extra=log_fields(elicitation))
     return True
 
@@ -102,6 +118,7 @@ def _message(elicitation: Elicitation, url: str, address: str) -> EmailMultiAlte
         render_to_string("elicitation/email/asked.txt", context),
         to=[address],
         headers={"Auto-Submitted": "auto-generated"},
+        connection=get_connection(timeout=django_settings.EMAIL_TIMEOUT or PATIENCE),
     )
     html = render_to_string("elicitation/email/asked.html", context)
     message.attach_alternative(html, "text/html")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.core import mail
 from django.core.exceptions import ImproperlyConfigured
 from django.core.mail import EmailMultiAlternatives
@@ -140,7 +140,49 @@ def test_of_two_senders_one_sends(
     assert len(mail.outbox) == 1
 
 
-def test_a_mail_server_that_is_away_disturbs_nobody_and_is_not_tried_again(
+def test_case_F6_one_bad_address_keeps_no_mail_from_the_others(
+    on: SettingsWrapper, user: User, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    on.ELICITATION_ACCESS = "elicitation.inbox.access.GroupAccess"
+    group = Group.objects.create(name="team")
+    others = [
+        User.objects.create_user(name, email=f"{name}@site.example") for name in ("bad", "grace")
+    ]
+    for person in (user, *others):
+        person.groups.add(group)
+    real = EmailMultiAlternatives.send
+
+    def send(self: Any) -> int:
+        if self.to == ["bad@site.example"]:
+            raise smtplib.SMTPRecipientsRefused({"bad@site.example": (550, b"no such user")})
+        return real(self)
+
+    monkeypatch.setattr(EmailMultiAlternatives, "send", send)
+    with caplog.at_level(logging.WARNING, "elicitation"):
+        (asked,) = park(user)
+    assert sorted(message.to[0] for message in mail.outbox) == sorted(
+        [user.email, "grace@site.example"]
+    )
+    asked.refresh_from_db()
+    assert asked.notified_at is not None
+    assert "bad@site.example" not in str([vars(one) for one in caplog.records])
+
+
+def test_case_F6_a_mail_server_gets_no_more_than_some_seconds(
+    on: SettingsWrapper, user: User
+) -> None:
+    (asked,) = park(user)
+    on.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+
+    def patience() -> object:
+        return notify._message(asked, "https://site.example", user.email).connection.timeout
+
+    assert patience() == 10
+    on.EMAIL_TIMEOUT = 3
+    assert patience() == 3
+
+
+def test_a_mail_server_that_is_away_disturbs_nobody_and_is_tried_when_asked_again(
     on: SettingsWrapper, user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def send(self: Any) -> int:
@@ -149,8 +191,9 @@ def test_a_mail_server_that_is_away_disturbs_nobody_and_is_not_tried_again(
     with monkeypatch.context() as patched:
         patched.setattr(EmailMultiAlternatives, "send", send)
         (asked,) = park(user)
-    assert Elicitation.objects.pending().get() == asked
-    assert not notify.send_email(asked.pk)
+    asked = Elicitation.objects.pending().get(pk=asked.pk)
+    assert asked.notified_at is None
+    assert notify.send_email(asked.pk)
 
 
 def test_without_a_base_url_it_says_what_to_set(user: User, settings: SettingsWrapper) -> None:

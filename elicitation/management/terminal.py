@@ -8,6 +8,7 @@ site's own lines.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import unicodedata
@@ -25,6 +26,14 @@ NARROWEST, WIDEST = 30, 90
 
 class Ended(Exception):
     """The input has ended."""
+
+
+def reader_has_gone() -> None:
+    """Go on writing to nobody: ``… | head`` has read enough.
+
+    Python would complain once more when it ends.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Terminal:

@@ -189,6 +189,22 @@ def test_a_reader_that_has_read_enough_is_no_error(user: User) -> None:
     assert (process.returncode, err) == (0, "")
 
 
+@pytest.mark.django_db(transaction=True)
+def test_case_F9_the_inbox_in_a_terminal_survives_it_as_well(user: User) -> None:
+    park(user, "m" * 1000)
+    rows = [copy(Elicitation.objects.all()[0]) for _ in range(300)]
+    for row in rows:
+        row.pk = uuid.uuid4()
+    Elicitation.objects.bulk_create(rows)
+    process = processes.start("tests.ops.manage", "elicitation", "list")
+    assert process.stdout is not None
+    assert "301 open requests" in process.stdout.readline()
+    process.stdout.close()
+    process.stdout = None
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+
+
 @pytest.mark.parametrize("name", ["audit", "cleanup", "resume"])
 def test_every_command_explains_itself(name: str) -> None:
     command = load_command_class("elicitation", f"elicitation_{name}")

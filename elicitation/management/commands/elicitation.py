@@ -18,7 +18,7 @@ from elicitation import inbox
 from elicitation.conf import settings
 from elicitation.core import ElicitationRefusal
 from elicitation.core.untrusted import mixes_scripts
-from elicitation.management.terminal import ANSWER, Ended, Terminal
+from elicitation.management.terminal import ANSWER, Ended, Terminal, reader_has_gone
 from elicitation.models import Elicitation, ServerPolicy
 from elicitation.pages.fields import Question
 from elicitation.pages.forms import ElicitationForm, form_class
@@ -82,7 +82,11 @@ class Command(BaseCommand):
         self.terminal = Terminal(self.stdout)
         user = _person(options["user"])
         if options["action"] != "answer":
-            self._list(user)
+            try:
+                self._list(user)
+                self.stdout.flush()
+            except BrokenPipeError:
+                reader_has_gone()
             return
         if user is None:
             raise CommandError(gettext("There are no open requests."))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import sys
 from argparse import ArgumentParser
 from datetime import datetime, time
 from typing import Any
@@ -15,6 +13,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
 from elicitation.inbox import audit
+from elicitation.management.terminal import reader_has_gone
 
 
 class Command(BaseCommand):
@@ -65,8 +64,7 @@ class Command(BaseCommand):
                     self.stdout.write(json.dumps(record))
             self.stdout.flush()
         except BrokenPipeError:
-            # `… | head` has read enough. Python would complain once more when it ends.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            reader_has_gone()
 
 
 def _moment(text: str) -> datetime:

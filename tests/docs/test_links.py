@@ -11,7 +11,7 @@ from tests.processes import BASE_DIR
 
 PAGES = [
     *(BASE_DIR / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")),
-    *sorted((BASE_DIR / "docs").glob("*.md")),
+    *sorted((BASE_DIR / "docs").rglob("*.md")),
 ]
 
 

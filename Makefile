@@ -27,7 +27,7 @@ DOCS_STAMP := $(DOCS_VENV)/.installed
 SOURCES := bench docs elicitation project tests manage.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format docs clients conformance bench bench-flow torture mutations soak messages screenshots clean
+.PHONY: help demo test test-fast test-times lint format docs clients conformance bench bench-flow torture mutations soak messages screenshots clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+): .*## (.*)/  make \1|\2/' \
@@ -40,6 +40,15 @@ test: lint ## run lint, then the tests on SQLite with their coverage
 	$(BIN)/python -m pytest --numprocesses auto --cov --cov-report=
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --include='elicitation/core/*' --fail-under=100
+	@echo "Left to .ci/run: PostgreSQL, MariaDB, the newest Django, make conformance, make clients," \
+		"make docs, make release-check."
+
+test-fast: $(DEV_STAMP) ## run the tests without processes, browsers and servers, on SQLite
+	env -u DATABASE_URL $(BIN)/python -m pytest -q -m "not slow" --numprocesses 2
+	@echo "Left to make test: lint, coverage, and the tests with the marker slow (tests/fast.py)."
+
+test-times: $(DEV_STAMP) ## say how much processor time make test-fast and make test take
+	$(BIN)/python -m tests.times test-fast test
 
 lint: $(DEV_STAMP) ## check style, types, imports, migrations and Django's own checks
 	$(BIN)/ruff check $(SOURCES)

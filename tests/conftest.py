@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests import fast
 from tests.person import Person, site
 from tests.processes import BASE_DIR, WAIT_SECONDS, answers, free_port, wait_until
 
@@ -20,6 +22,38 @@ if TYPE_CHECKING:
 # is made, here and in the processes that are started: that takes longer than most calls.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(BASE_DIR / "tests")
+
+
+guard = fast.Guard()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let nothing slow into a fast run."""
+    if config.option.markexpr == fast.EXPRESSION:
+        sys.addaudithook(guard)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import in a fast run what has only slow tests."""
+    is_fast = config.option.markexpr == fast.EXPRESSION
+    return True if is_fast and fast.is_slow_place(collection_path) else None
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what is slow by its place or by its fixtures."""
+    fixtures = getattr(item, "fixturenames", ())
+    if fast.is_slow_place(item.path) or not fast.FIXTURES.isdisjoint(fixtures):
+        item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None]:
+    """Guard the test itself, not what runs the tests."""
+    guard.is_on = True
+    try:
+        return (yield)
+    finally:
+        guard.is_on = False
 
 
 @pytest.fixture(scope="session")

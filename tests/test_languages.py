@@ -64,6 +64,7 @@ def sentences(text: str) -> list[str]:
     return re.split(r"(?<=[.:?!])\s+", re.sub(r"<[^>]+>", "", text))
 
 
+@pytest.mark.slow
 def test_every_string_is_in_every_catalogue_and_no_other(tmp_path: Path) -> None:
     copy = tmp_path / "elicitation"
     shutil.copytree(APP, copy, ignore=shutil.ignore_patterns("locale", "__pycache__"))
@@ -200,6 +201,7 @@ def test_what_differs_in_markup_alone_is_translated_alike(language: str) -> None
         ), entry
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_what_is_compiled_is_what_is_written(language: str, tmp_path: Path) -> None:
     folder = APP / f"locale/{language}/LC_MESSAGES"

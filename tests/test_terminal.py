@@ -619,6 +619,7 @@ def tty(*arguments: str) -> Iterator[Tty]:
         os.close(terminal.master)
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_in_a_real_terminal_a_question_is_answered(user: User) -> None:
     allow(label="The shop")
@@ -642,6 +643,7 @@ def test_in_a_real_terminal_a_question_is_answered(user: User) -> None:
     assert ended(question) == ("answered", "command", "ada")
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("key", "status"), [("\x03", 130), ("\x04", 1)])
 def test_in_a_real_terminal_it_can_be_broken_off(user: User, key: str, status: int) -> None:

@@ -147,6 +147,7 @@ def test_calls_at_work_and_outcomes_are_told_apart(user: User, finished: Finishe
     assert ParkedCall.objects.get(pk=asked.parked_call_id).looked == 3
 
 
+@pytest.mark.slow
 def test_killed_after_it_was_stored_and_before_it_was_told(user: User, finished: Finished) -> None:
     (asked,) = park(user)
     dying = processes.start("tests.calls.dying", str(asked.parked_call_id))
@@ -226,6 +227,7 @@ def test_a_second_one_waits_for_the_transaction_of_the_first(user: User) -> None
     assert got == [False]
 
 
+@pytest.mark.slow
 def test_of_several_processes_each_outcome_goes_to_one(user: User) -> None:
     keys = [str(end(user, f"call-{number}").pk) for number in range(60)]
     fetchers = [processes.start("tests.calls.fetcher") for _ in range(2)]

@@ -248,6 +248,7 @@ def test_content_is_not_in_a_repr() -> None:
 # --- The package -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_core_loads_nothing_but_the_standard_library() -> None:
     code = (
         "import sys, elicitation.core; "

@@ -186,6 +186,7 @@ def test_nobody_is_asked_for_a_visitor_who_is_not_signed_in(policy: ServerPolicy
     assert not Elicitation.objects.exists()
 
 
+@pytest.mark.slow
 def test_an_answer_given_in_another_process_is_found(
     policy: ServerPolicy, user: User, settings: Any
 ) -> None:
@@ -290,6 +291,7 @@ def test_inside_a_transaction_nobody_is_asked(policy: ServerPolicy, user: User) 
     assert not Elicitation.objects.exists()
 
 
+@pytest.mark.slow
 def test_100_wait_at_once_with_one_query_a_second_among_them(
     policy: ServerPolicy, user: User, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,6 +62,7 @@ async def until(holds: Callable[[], object]) -> None:
 
 if connection.vendor != "postgresql":
 
+    @pytest.mark.slow
     def test_others_than_postgresql_are_not_listened_to(
         elsewhere: Answering, user: User, log: pytest.LogCaptureFixture
     ) -> None:

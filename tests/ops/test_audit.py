@@ -173,6 +173,7 @@ def test_what_a_terminal_would_obey_is_escaped(user: User) -> None:
     assert len(exported.splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_a_reader_that_has_read_enough_is_no_error(user: User) -> None:
     park(user, "m" * 1000)

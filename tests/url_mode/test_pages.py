@@ -332,6 +332,7 @@ def test_markup_in_an_address_stays_text(ada: Client, user: User) -> None:
         agree(ada, question)
 
 
+@pytest.mark.slow
 def test_a_hostile_message_stays_text(ada: Client, user: User) -> None:
     def shown(message: str) -> list[list[str]]:
         """Return the tags before and after the person agreed."""

@@ -24,10 +24,13 @@ FLOW_STAMP := $(FLOW_VENV)/.installed
 # An environment for Sphinx.
 DOCS_VENV := .venv-docs
 DOCS_STAMP := $(DOCS_VENV)/.installed
+# An environment for what builds and checks a release.
+RELEASE_VENV := .venv-release
+RELEASE_STAMP := $(RELEASE_VENV)/.installed
 SOURCES := bench docs elicitation project tests manage.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-times lint format docs clients conformance bench bench-flow torture mutations soak messages screenshots clean
+.PHONY: help demo test test-fast test-times lint format docs release-check clients conformance bench bench-flow torture mutations soak messages screenshots clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+): .*## (.*)/  make \1|\2/' \
@@ -65,6 +68,9 @@ format: $(DEV_STAMP) ## put the code in the project's style
 docs: $(DOCS_STAMP) ## make the site of the documentation in build/docs, and check its links
 	$(DOCS_VENV)/bin/python -m docs.site.build
 
+release-check: $(RELEASE_STAMP) ## build the package, look into it, and try it out in empty environments
+	$(RELEASE_VENV)/bin/python -m tests.release
+
 conformance: $(SUITES_STAMP) ## run MCP's conformance suite, and the test servers that MCP publishes
 	$(BIN)/python -m pytest -m conformance tests/conformance tests/others
 
@@ -96,7 +102,7 @@ screenshots: $(DEV_STAMP) ## take the pictures of the documentation anew (needs 
 	$(BIN)/python -m project.screenshots
 
 clean: ## remove the environment, the demo's database and what tests and tools left
-	rm -rf $(VENV) $(CLIENTS) $(FLOW_VENV) $(DOCS_VENV) .venv-newest .coverage .hypothesis .import_linter_cache \
+	rm -rf $(VENV) $(CLIENTS) $(FLOW_VENV) $(DOCS_VENV) $(RELEASE_VENV) .venv-newest .coverage .hypothesis .import_linter_cache \
 		.mypy_cache .pytest_cache .ruff_cache .schemathesis .suites build dist htmlcov node_modules \
 		reports staticfiles test-results db.sqlite3 db.sqlite3-shm db.sqlite3-wal .secret_key
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -137,6 +143,13 @@ $(FLOW_STAMP): bench/requirements-flow.txt requirements.txt | $(BIN)/pip
 	@touch $@
 
 $(DOCS_STAMP): requirements-docs.txt requirements.txt | $(BIN)/pip
+	@rm -rf $(@D)
+	@$(PYTHON) -m venv --without-pip $(@D)
+	@$(BIN)/python -m pip --python $(@D)/bin/python install --quiet --disable-pip-version-check \
+		--no-compile -r $<
+	@touch $@
+
+$(RELEASE_STAMP): requirements-release.txt | $(BIN)/pip
 	@rm -rf $(@D)
 	@$(PYTHON) -m venv --without-pip $(@D)
 	@$(BIN)/python -m pip --python $(@D)/bin/python install --quiet --disable-pip-version-check \

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 BUILD = BASE_DIR / "build"
 #: Pages of the root that belong to the site.
-ROOT_PAGES = ("README", "CONTRIBUTING", "SECURITY", "CHANGELOG")
+ROOT_PAGES = ("README", "CONTRIBUTING", "CODE_OF_CONDUCT", "SECURITY", "CHANGELOG")
 START = "docs/README"
 CLICKS = 3
 

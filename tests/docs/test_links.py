@@ -10,7 +10,16 @@ import pytest
 from tests.processes import BASE_DIR
 
 PAGES = [
-    *(BASE_DIR / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")),
+    *(
+        BASE_DIR / name
+        for name in (
+            "README.md",
+            "CONTRIBUTING.md",
+            "CODE_OF_CONDUCT.md",
+            "SECURITY.md",
+            "CHANGELOG.md",
+        )
+    ),
     *sorted((BASE_DIR / "docs").rglob("*.md")),
 ]
 

@@ -28,7 +28,7 @@ def test_every_page_can_be_reached_from_the_start_in_three_clicks(source: Path) 
     for _ in range(build.CLICKS):
         for page in [*reached]:
             links = re.findall(r"\]\(([^)\s#]+\.md)", page.read_text())
-            trees = re.findall(r"^(/[A-Z]+)$", page.read_text(), re.MULTILINE)
+            trees = re.findall(r"^(/[A-Z_]+)$", page.read_text(), re.MULTILINE)
             reached |= {(page.parent / link).resolve() for link in links if "://" not in link}
             reached |= {source / f"{tree[1:]}.md" for tree in trees}
     assert set(source.rglob("*.md")) - reached == set()

@@ -38,6 +38,7 @@ def fill(first: int, last: int) -> None:
         server="'shop'",
         server_key=f"'{ServerPolicy._meta.pk.get_db_prep_value(row_key('shop'), connection)}'",
         tool="'buy'",
+        method="'tools/call'",
         # "key" is a word of MariaDB's, and quoted with the others.
         key="'k'",
         round="1",

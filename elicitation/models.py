@@ -22,8 +22,8 @@ from django.db import models, router
 from django.db.models.functions import Now
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
+from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import pgettext_lazy
 from django.views.decorators.debug import sensitive_variables
 
 from .conf import settings as app_settings
@@ -626,6 +626,8 @@ class Elicitation(models.Model):
     server = models.CharField(_("server"), max_length=MAX_NAME_CHARS)
     policy = _policy_of_server()
     tool = models.CharField(_("tool"), max_length=MAX_NAME_CHARS)
+    #: The method of the call: what ``tool`` is the name of (``calls.values``).
+    method = models.CharField(max_length=32, default="tools/call", editable=False)
     key = models.CharField(_("request key"), max_length=MAX_NAME_CHARS, blank=True)
     round = models.PositiveSmallIntegerField(_("round"))
     number = models.PositiveBigIntegerField(_("number among identical requests"), default=0)
@@ -746,6 +748,13 @@ class Elicitation(models.Model):
             allow_confirmation=self.allow_confirmation,
             limits=limits(wide=self.wide_limits),
         )
+
+    @property
+    def called(self) -> str:
+        """What ``tool`` is the name of, as a label for people."""
+        if self.method == "prompts/get":
+            return gettext("Prompt")
+        return gettext("Resource") if self.method == "resources/read" else gettext("Tool")
 
     @property
     def is_url(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from asgiref.sync import sync_to_async
 
@@ -28,11 +28,12 @@ from .outcomes import (
     outcome,
     receive_outcomes,
 )
+from .values import PROMPT, RESOURCE, TOOL
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
     from mcp.shared.dispatcher import ProgressFnT
-    from mcp.types import CallToolResult
+    from mcp.types import CallToolResult, GetPromptResult, ReadResourceResult
 
 __all__ = [
     "CallNotEndedError",
@@ -47,7 +48,11 @@ __all__ = [
     "call_sync",
     "cancel",
     "cancel_scope",
+    "get_prompt",
+    "get_prompt_sync",
     "outcome",
+    "read_resource",
+    "read_resource_sync",
     "receive_outcomes",
     "resume",
     "resume_sync",
@@ -100,9 +105,100 @@ async def call(
             has not run.
         ElicitationPending, ElicitationError, MCPError: As ``elicitation.mcp.client.call_tool``.
     """
-    result: CallToolResult = await sdk.servers().call(
+    result: CallToolResult = await _request(
         server,
+        TOOL,
         tool,
+        arguments,
+        scope=scope,
+        user=user,
+        call=call,
+        scope_label=scope_label,
+        meta=meta,
+        read_timeout=read_timeout,
+        progress=progress,
+    )
+    return result
+
+
+class Options(TypedDict, total=False):
+    """What ``call`` takes besides, in its words."""
+
+    call: str | int | uuid.UUID
+    scope_label: str
+    meta: Mapping[str, Any] | None
+    read_timeout: float | None
+    progress: ProgressFnT | None
+
+
+async def get_prompt(
+    server: str,
+    prompt: str,
+    arguments: Mapping[str, str] | None = None,
+    *,
+    scope: str | int | uuid.UUID,
+    user: AbstractBaseUser | None,
+    **options: Unpack[Options],
+) -> GetPromptResult:
+    """Get a prompt of a server; where that asks a person something, park it as ``call`` does.
+
+    Args:
+        server, scope, user: As for ``call``.
+        prompt: The prompt's name.
+        arguments: Strings by their names.
+        options: The others of ``call``.
+
+    Raises:
+        Exception: As ``call``.
+    """
+    result: GetPromptResult = await _request(
+        server, PROMPT, prompt, arguments, scope=scope, user=user, **options
+    )
+    return result
+
+
+async def read_resource(
+    server: str,
+    uri: str,
+    *,
+    scope: str | int | uuid.UUID,
+    user: AbstractBaseUser | None,
+    **options: Unpack[Options],
+) -> ReadResourceResult:
+    """Read a resource of a server; where that asks a person something, park it as ``call`` does.
+
+    Args:
+        server, scope, user: As for ``call``.
+        uri: The resource's URI.
+        options: The others of ``call``.
+
+    Raises:
+        Exception: As ``call``.
+    """
+    result: ReadResourceResult = await _request(
+        server, RESOURCE, uri, None, scope=scope, user=user, **options
+    )
+    return result
+
+
+async def _request(
+    server: str,
+    method: str,
+    name: str,
+    arguments: Mapping[str, Any] | None,
+    *,
+    scope: str | int | uuid.UUID,
+    user: AbstractBaseUser | None,
+    call: str | int | uuid.UUID = "",
+    scope_label: str = "",
+    meta: Mapping[str, Any] | None = None,
+    read_timeout: float | None = None,
+    progress: ProgressFnT | None = None,
+) -> Any:
+    return await sdk.servers().call(
+        server,
+        method,
+        name,
         arguments,
         scope=_text(scope),
         user=user,
@@ -112,12 +208,9 @@ async def call(
         read_timeout=read_timeout,
         progress=progress,
     )
-    return result
 
 
-async def resume(
-    parked_call_id: uuid.UUID | str, *, progress: ProgressFnT | None = None
-) -> CallToolResult:
+async def resume(parked_call_id: uuid.UUID | str, *, progress: ProgressFnT | None = None) -> Any:
     """Go on with a parked call, at its own server and with its own respondent's credentials.
 
     Args:
@@ -125,15 +218,14 @@ async def resume(
         progress: As for ``call``.
 
     Returns:
-        The tool's result, an ``isError`` result included.
+        The tool's result, an ``isError`` result included; or that of the prompt or resource.
 
     Raises:
         ParkedCall.DoesNotExist: There is no such call, or its outcome was acknowledged.
         ImproperlyConfigured, NotSentError: As ``call``.
         ElicitationPending, ElicitationError, MCPError: As ``elicitation.mcp.client.resume``.
     """
-    result: CallToolResult = await sdk.servers().resume(parked_call_id, progress=progress)
-    return result
+    return await sdk.servers().resume(parked_call_id, progress=progress)
 
 
 def start_sync(
@@ -147,6 +239,7 @@ def start_sync(
     scope_label: str = "",
     meta: Mapping[str, Any] | None = None,
     read_timeout: float | None = None,
+    method: str = TOOL,
 ) -> uuid.UUID:
     """Have a worker make a call, and return its id at once; ``call_finished`` says how it ended.
 
@@ -159,6 +252,8 @@ def start_sync(
     Args:
         server, tool, arguments, scope, call, scope_label, meta, read_timeout: As for ``call``.
         user: Whose call it is, and who is asked.
+        method: What ``tool`` is: the name of a tool (``tools/call``), the name of a prompt
+            (``prompts/get``), or the URI of a resource (``resources/read``).
 
     Returns:
         The call's id, as ``resume``, ``outcome`` and the signals have it.
@@ -178,6 +273,7 @@ def start_sync(
         scope_label=scope_label,
         meta=meta,
         read_timeout=read_timeout,
+        method=method,
     )
 
 
@@ -225,9 +321,43 @@ def call_sync(
 _call = call
 
 
-def resume_sync(
-    parked_call_id: uuid.UUID | str, *, progress: ProgressFnT | None = None
-) -> CallToolResult:
+def get_prompt_sync(
+    server: str,
+    prompt: str,
+    arguments: Mapping[str, str] | None = None,
+    *,
+    scope: str | int | uuid.UUID,
+    user: AbstractBaseUser | None,
+    **options: Unpack[Options],
+) -> GetPromptResult:
+    """Do the same as ``get_prompt`` from code that has no event loop.
+
+    Raises:
+        RuntimeError: As ``call_sync``.
+        Exception: As ``call``.
+    """
+    get = partial(get_prompt, server, prompt, arguments, scope=scope, user=user, **options)
+    return background.run(get)
+
+
+def read_resource_sync(
+    server: str,
+    uri: str,
+    *,
+    scope: str | int | uuid.UUID,
+    user: AbstractBaseUser | None,
+    **options: Unpack[Options],
+) -> ReadResourceResult:
+    """Do the same as ``read_resource`` from code that has no event loop.
+
+    Raises:
+        RuntimeError: As ``call_sync``.
+        Exception: As ``call``.
+    """
+    return background.run(partial(read_resource, server, uri, scope=scope, user=user, **options))
+
+
+def resume_sync(parked_call_id: uuid.UUID | str, *, progress: ProgressFnT | None = None) -> Any:
     """Do the same as ``resume`` from code that has no event loop.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -117,6 +117,8 @@ class Outcome:
     call: str
     server: str
     tool: str
+    #: What ``tool`` is the name of: ``tools/call``, ``prompts/get`` or ``resources/read``.
+    method: str
     ended_at: datetime
     expires_at: datetime
 
@@ -135,6 +137,7 @@ class Outcome:
             call=row.call,
             server=row.server,
             tool=row.tool,
+            method=row.method,
             ended_at=row.ended_at,
             expires_at=row.outcome_expires_at,
         )
@@ -155,7 +158,7 @@ class Outcome:
         assert self.result is not None
         texts = [
             block["text"]
-            for block in self.result.get("content") or ()
+            for block in _blocks(self.result)
             if isinstance(block, dict) and isinstance(block.get("text"), str)
         ]
         return "\n\n".join(texts) or json.dumps(self.result)
@@ -184,6 +187,13 @@ class Outcome:
             return kind(self.server, self.tool)
         reason = TOO_LARGE if self.is_too_large else self.reason
         return CallEndedError(self.server, self.tool, self.code, reason)
+
+
+def _blocks(result: Mapping[str, Any]) -> Iterable[Any]:
+    """Return the blocks of content of a tool's, a prompt's or a resource's result."""
+    if isinstance(messages := result.get("messages"), list):
+        return [each.get("content") for each in messages if isinstance(each, dict)]
+    return result.get("content") or result.get("contents") or ()
 
 
 _GIVEN_UP: Mapping[str, type[TooManyRoundsError | URLDeclinedError]] = {

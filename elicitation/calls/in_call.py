@@ -40,7 +40,7 @@ from .hand import Hand
 from .refusals import note_refusal
 from .rounds import Event, Rounds, State
 from .steps import step, to_the_end
-from .values import Call, Round
+from .values import TOOL, Call, Round, named
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
@@ -60,6 +60,7 @@ async def answer_in_call(
     call: str = "",
     scope_label: str = "",
     counted_as: str = "",
+    method: str = TOOL,
 ) -> dict[str, Any]:
     """Ask a person what a server asks in the middle of a call, and return what to tell it.
 
@@ -73,13 +74,15 @@ async def answer_in_call(
     Args:
         params: The parameters of the ``elicitation/create`` request, as JSON.
         server: The name under which this site configured the server.
-        tool: The tool whose call is under way.
+        tool: The tool whose call is under way, or the prompt or resource.
         scope: The host's id of the conversation or run.
         respondent: Who is asked; ``None`` where nobody can be.
         timeout: How long the person has, in seconds. The server may wait less long.
         call: The host's id of the tool call. Without it no two requests are the same call.
         scope_label: What people see as the name of the conversation.
         counted_as: What stands for the call in its limits, where the host has no id of it.
+        method: What ``tool`` is the name of: ``tools/call``, ``prompts/get`` or
+            ``resources/read``, whose URI is the name.
 
     Returns:
         An ``ElicitResult`` as JSON: ``{"action": "accept", "content": {…}}``, without content
@@ -95,6 +98,7 @@ async def answer_in_call(
     """
     if respondent is None:
         return {"action": requests.unanswered_action()}
+    tool, _ = named(method, tool, None)
     made = Call(
         scope=scope,
         server=server,
@@ -103,6 +107,7 @@ async def answer_in_call(
         respondent_id=respondent.pk,
         call=call or counted_as or f"in-call:{uuid.uuid4()}",
         scope_label=scope_label,
+        method=method,
     )
     return await _Request(made, params, timeout, has_id=bool(call)).answer()
 
@@ -216,6 +221,7 @@ class _Request:
             call=self.call.call,
             round=round,
             respondent_id=self.call.respondent_id,
+            method=self.call.method,
             expires_at=timezone.now() + timedelta(seconds=self.timeout),
         )
         return _Asked(Event.WAITS, replace(request, number=elicitation.number), elicitation)

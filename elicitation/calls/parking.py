@@ -714,6 +714,7 @@ def _ask(
                 call=call.call,
                 round=round.number,
                 respondent_id=call.respondent_id,
+                method=call.method,
             ),
             strict=True,
         )

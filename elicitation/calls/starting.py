@@ -15,7 +15,7 @@ from ..conf import settings
 from ..models import ParkedCall, encode_json, row_key
 from ..transactions import in_transaction, write_alias
 from . import parking, queues
-from .values import STARTED, Call
+from .values import STARTED, Call, named
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
@@ -33,9 +33,11 @@ def start(
     scope_label: str,
     meta: Mapping[str, Any] | None,
     read_timeout: float | None,
+    method: str,
 ) -> uuid.UUID:
     """Store a call that a worker is to make, as ``elicitation.calls.start`` says."""
     settings.named_server(server)
+    tool, arguments = named(method, tool, arguments)
     options = {"meta": meta, "read_timeout": read_timeout}
     made = Call(
         scope=scope,
@@ -45,6 +47,7 @@ def start(
         respondent_id=user.pk,
         call=call,
         scope_label=scope_label,
+        method=method,
         options={name: value for name, value in options.items() if value is not None},
     )
     now = timezone.now()

@@ -15,6 +15,7 @@ from django.utils import timezone
 from ..conf import settings
 from ..models import (
     MAX_LABEL_CHARS,
+    MAX_NAME_CHARS,
     InvalidNameError,
     ParkedCall,
     check_name,
@@ -23,21 +24,62 @@ from ..models import (
 )
 from ..store import DatabaseFormAnswerStore
 
-#: The method of a tool call.
-TOOL = "tools/call"
+#: The methods of the requests that can ask (MCP 2026-07-28, basic/patterns/mrtr).
+TOOL, PROMPT, RESOURCE = "tools/call", "prompts/get", "resources/read"
 #: The number of the round in which nothing came back from the server yet: a worker is to make
 #: the call.
 STARTED = 0
+
+
+def named(
+    method: str, name: str, arguments: Mapping[str, Any] | None
+) -> tuple[str, Mapping[str, Any] | None]:
+    """Return what is called as a row holds it: a name, and arguments.
+
+    The URI of a resource stands in the arguments, whole. Its name is the URI as well; of one that
+    is too long for a name, the beginning and a digest of all of it.
+
+    Args:
+        method: ``TOOL``, ``PROMPT`` or ``RESOURCE``.
+        name: The name of the tool or prompt, or the resource's URI.
+        arguments: Those of the tool or prompt.
+
+    Raises:
+        InvalidNameError: There is no such method, arguments that it does not take, or a URI that
+            is no string.
+    """
+    if method == RESOURCE:
+        if arguments:
+            raise InvalidNameError("The arguments", "must be left out: a resource takes none")
+        return _short(name), {"uri": name}
+    if method == PROMPT:
+        values = (arguments or {}).values()
+        if not all(isinstance(value, str) for value in values):
+            raise InvalidNameError("The arguments of a prompt", "must be strings")
+    elif method != TOOL:
+        raise InvalidNameError("The method", f"must be {TOOL}, {PROMPT} or {RESOURCE}")
+    return name, arguments
+
+
+def _short(uri: Any) -> str:
+    """Return a URI as a name that a row can hold, and that no other URI has."""
+    if not isinstance(uri, str) or len(uri) <= MAX_NAME_CHARS:
+        return check_name("The URI", uri)
+    for start in range(0, len(uri), MAX_NAME_CHARS):
+        check_name("The URI", uri[start : start + MAX_NAME_CHARS], blank=True)
+    digest = hashlib.sha256(uri.encode()).hexdigest()
+    return f"{uri[: MAX_NAME_CHARS - len(digest) - 1]}…{digest}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """A call as the host makes it, or made it before it was parked.
 
-    ``tool`` is the name of the tool or prompt, or the resource's URI; ``arguments`` a JSON
-    object, ``respondent_id`` the key of the person who is asked. ``call`` is the host's own id of
-    the call; without one, the arguments tell calls of one tool apart. ``options`` hold what a
-    retry has to repeat of the first request: its ``meta``, and its ``read_timeout`` in seconds.
+    ``method`` is ``TOOL``, ``PROMPT`` or ``RESOURCE``. ``tool`` is the name of the tool or prompt,
+    or what ``named`` makes of a resource's URI, and ``arguments`` a JSON object. ``respondent_id``
+    is the key of the person who is asked. ``call`` is the host's own id of the call; without one,
+    the arguments tell calls of one tool apart. ``options`` hold what a retry has to repeat of the
+    first request: its ``meta``, and its ``read_timeout`` in seconds.
 
     Raises:
         InvalidNameError: A name that no row can hold, or a respondent who has no row.

@@ -60,6 +60,7 @@ def ask_all(
     call: str,
     round: int,
     respondent_id: Any,
+    method: str = "tools/call",
     expires_at: datetime | None = None,
     in_call: bool = False,
     id: uuid.UUID | None = None,
@@ -74,6 +75,7 @@ def ask_all(
         call: The host's id of the call.
         round: The call's round, from 1.
         respondent_id: The key of the person who is asked.
+        method: What is called: a tool, a prompt or a resource.
         expires_at: Until when; by default as long as ``ELICITATION_QUESTION_TTL`` says.
         in_call: Whether the server waits, so that the answer cannot outlive its request.
         id: The elicitation's own id, where the caller has to know it before.
@@ -93,6 +95,7 @@ def ask_all(
             server=asked.server_name,
             policy_id=row_key(asked.server_name),
             tool=asked.tool_name,
+            method=method,
             key=asked.key,
             round=round,
             number=request.number,

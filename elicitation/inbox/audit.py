@@ -21,6 +21,7 @@ FIELDS = (
     "call",
     "server",
     "tool",
+    "method",
     "round",
     "message",
     "requested_schema",

@@ -15,6 +15,7 @@ from asgiref.sync import sync_to_async
 from mcp.types import ElicitRequestParams, ElicitResult
 
 from ..calls.in_call import answer_in_call
+from ..calls.values import TOOL
 from ..models import ServerPolicy
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def elicitation_callback(
     *,
     call: str = "",
     scope_label: str = "",
+    method: str = TOOL,
 ) -> ElicitationFnT:
     """Return an ``elicitation_callback`` that asks the person and waits for the answer.
 
@@ -69,6 +71,7 @@ def elicitation_callback(
                 call=call,
                 scope_label=scope_label,
                 counted_as=counted_as,
+                method=method,
             )
         )
 

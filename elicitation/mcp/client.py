@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from asgiref.sync import sync_to_async
 from django.views.decorators.debug import sensitive_variables
@@ -32,6 +32,8 @@ from mcp.types import (
     ElicitRequestParams,
     ElicitResult,
     ErrorData,
+    GetPromptResult,
+    ReadResourceResult,
 )
 
 from .. import inbox
@@ -48,7 +50,7 @@ from ..calls.replies import (
     URLDeclinedError,
 )
 from ..calls.steps import step, to_the_end
-from ..calls.values import Call
+from ..calls.values import PROMPT, RESOURCE, TOOL, Call, named
 from ..core import ElicitationRefusal
 from ..inbox.listening import between_requests
 from ..models import ServerPolicy
@@ -76,6 +78,8 @@ __all__ = [
     "call_tool",
     "client_options",
     "elicitation_callback",
+    "get_prompt",
+    "read_resource",
     "resume",
 ]
 
@@ -145,23 +149,141 @@ async def call_tool(
         InvalidNameError, TooLargeError: A name, the respondent or the arguments cannot be stored.
         MCPError: The server refused the first call.
     """
+    result: CallToolResult = await request(
+        session,
+        TOOL,
+        tool,
+        arguments,
+        server=server,
+        scope=scope,
+        respondent=respondent,
+        call=call,
+        scope_label=scope_label,
+        sampling=sampling,
+        roots=roots,
+        meta=meta,
+        read_timeout=read_timeout,
+        progress=progress,
+    )
+    return result
+
+
+async def get_prompt(
+    session: ClientSession,
+    *,
+    server: str,
+    prompt: str,
+    arguments: Mapping[str, str] | None = None,
+    scope: str,
+    respondent: AbstractBaseUser | None,
+    **options: Unpack[Options],
+) -> GetPromptResult:
+    """Get a prompt; where its server asks a person something, park that as ``call_tool`` does.
+
+    Args:
+        session: As for ``call_tool``.
+        server: As for ``call_tool``.
+        prompt: The prompt's name.
+        arguments: Strings by their names.
+        scope: As for ``call_tool``.
+        respondent: As for ``call_tool``.
+        options: The others of ``call_tool``.
+
+    Raises:
+        Exception: As ``call_tool``.
+    """
+    result: GetPromptResult = await request(
+        session,
+        PROMPT,
+        prompt,
+        arguments,
+        server=server,
+        scope=scope,
+        respondent=respondent,
+        **options,
+    )
+    return result
+
+
+async def read_resource(
+    session: ClientSession,
+    *,
+    server: str,
+    uri: str,
+    scope: str,
+    respondent: AbstractBaseUser | None,
+    **options: Unpack[Options],
+) -> ReadResourceResult:
+    """Read a resource; where its server asks a person something, park that as ``call_tool`` does.
+
+    Args:
+        session: As for ``call_tool``.
+        server: As for ``call_tool``.
+        uri: The resource's URI. Rows show one that is longer than 200 characters cut, with a
+            digest at its end.
+        scope: As for ``call_tool``.
+        respondent: As for ``call_tool``.
+        options: The others of ``call_tool``.
+
+    Raises:
+        Exception: As ``call_tool``.
+    """
+    result: ReadResourceResult = await request(
+        session, RESOURCE, uri, None, server=server, scope=scope, respondent=respondent, **options
+    )
+    return result
+
+
+class Options(TypedDict, total=False):
+    """What ``call_tool`` takes besides, in its words."""
+
+    call: str
+    scope_label: str
+    sampling: SamplingFnT | None
+    roots: ListRootsFnT | None
+    meta: Mapping[str, Any] | None
+    read_timeout: float | None
+    progress: ProgressFnT | None
+
+
+async def request(
+    session: ClientSession,
+    method: str,
+    name: str,
+    arguments: Mapping[str, Any] | None,
+    *,
+    server: str,
+    scope: str,
+    respondent: AbstractBaseUser | None,
+    call: str = "",
+    scope_label: str = "",
+    sampling: SamplingFnT | None = None,
+    roots: ListRootsFnT | None = None,
+    meta: Mapping[str, Any] | None = None,
+    read_timeout: float | None = None,
+    progress: ProgressFnT | None = None,
+) -> Any:
+    """Call a tool, get a prompt or read a resource, by its method, as ``call_tool`` says."""
     host = Host(session, sampling, roots, progress)
     options = request_options(meta, read_timeout)
+    name, arguments = named(method, name, arguments)
+    drive = partial(Drive, host, server, name, arguments, method=method, options=options)
     if respondent is None:
-        return await _run(Drive(host, server, tool, arguments, options=options))
+        return await drive().run()
     made = Call(
         scope=scope,
         server=server,
-        tool=tool,
+        tool=name,
         arguments=arguments,
         respondent_id=respondent.pk,
         call=call,
         scope_label=scope_label,
+        method=method,
         options=options,
     )
     if not await sync_to_async(parking.find)(made):
         with suppress(parking.AlreadyParked):
-            return await _run(Drive(host, server, tool, arguments, call=made, options=options))
+            return await drive(call=made).run()
     return await _go_on(host, made.parked_call_id, server)
 
 
@@ -173,8 +295,10 @@ async def resume(
     sampling: SamplingFnT | None = None,
     roots: ListRootsFnT | None = None,
     progress: ProgressFnT | None = None,
-) -> CallToolResult:
+) -> Any:
     """Go on with a parked call: ``call_tool`` by the call's id, which the signals carry.
+
+    So it is for prompts and resources: the result is of the kind that the call has.
 
     Args:
         session: A connected session with the call's own server.
@@ -262,7 +386,7 @@ async def _decline_in_call(
     return ElicitResult(action=action)
 
 
-async def _go_on(host: Host, parked_call_id: uuid.UUID | str, server: str) -> CallToolResult:
+async def _go_on(host: Host, parked_call_id: uuid.UUID | str, server: str) -> Any:
     """Go on with a parked call, unless people still have to answer."""
     resume = partial(parking.resume, parked_call_id, server=server, is_modern=host.is_modern)
     late: list[parking.Resumed] = []
@@ -279,31 +403,28 @@ async def _go_on(host: Host, parked_call_id: uuid.UUID | str, server: str) -> Ca
             await to_the_end(sync_to_async(back)())
         raise
     call = resumed.call
-    return await _run(
-        Drive(
-            host,
-            call.server,
-            call.tool,
-            call.arguments,
-            call=call,
-            options=call.options,
-            resumed=resumed,
-        )
+    drive = Drive(
+        host,
+        call.server,
+        call.tool,
+        call.arguments,
+        call=call,
+        method=call.method,
+        options=call.options,
+        resumed=resumed,
     )
+    return await drive.run()
 
 
 @sensitive_variables()
-def handed_out(outcome: Outcome) -> CallToolResult:
+def handed_out(outcome: Outcome) -> Any:
     """Return the stored result of a call that has ended, or raise what it ended with."""
-    result = None if outcome.result is None else replies.read_reply(outcome.result)[1]
+    result = None
+    if outcome.result is not None:
+        result = replies.read_reply(outcome.result, outcome.method)[1]
     error = outcome.error()
     if error is None:
-        return cast("CallToolResult", result)
+        return result
     if isinstance(error, ElicitationRefusal):
         error.result = result
     raise error from None
-
-
-async def _run(drive: Drive) -> CallToolResult:
-    result: CallToolResult = await drive.run()
-    return result

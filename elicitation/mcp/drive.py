@@ -18,8 +18,6 @@ from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 from mcp import MCPError
 from mcp.types import (
-    CallToolRequest,
-    CallToolRequestParams,
     CallToolResult,
     ElicitResult,
     InputResponse,
@@ -53,11 +51,11 @@ from ..calls.requests import (
 )
 from ..calls.rounds import SETTLED_BY, Event, Rounds, State
 from ..calls.steps import step, to_the_end
-from ..calls.values import STARTED, Call, Round
+from ..calls.values import STARTED, TOOL, Call, Round
 from ..conf import settings
 from ..core import ElicitationError, ElicitationRefusal, SchemaRefusal
 from ..models import Elicitation, TooLargeError
-from . import replies
+from . import methods, replies
 from .dispatcher import Exchange, noted
 
 if TYPE_CHECKING:
@@ -101,11 +99,12 @@ class Drive:
     Args:
         host: The host's side of it.
         server: The configured name of the server.
-        tool: The name of the tool.
-        arguments: A JSON object.
+        tool: The name of what is called (``calls.values.named``).
+        arguments: Its arguments.
         call: What is called, and for whom; ``None`` where nobody is asked.
         options: What each request repeats of the first one (``host.request_options``).
         resumed: The parked call to go on with.
+        method: What is called: a tool, a prompt or a resource.
     """
 
     def __init__(
@@ -118,10 +117,12 @@ class Drive:
         call: Call | None = None,
         options: Mapping[str, Any] | None = None,
         resumed: parking.Resumed | None = None,
+        method: str = TOOL,
     ) -> None:
         self.host = host
         self.server = server
         self.tool = tool
+        self.method = method
         self.arguments = None if arguments is None else dict(arguments)
         self.call = call
         self.options = dict(options or {})
@@ -517,8 +518,9 @@ class Drive:
         event = await self._send_once(number, round, responses)
         if self.reason == "header_mismatch":
             # A new session knows the headers of a tool only once it has listed the tools.
-            with suppress(Exception):
-                await self.host.session.list_tools()
+            if self.method == TOOL:
+                with suppress(Exception):
+                    await self.host.session.list_tools()
             event = await self._send_once(number, round, responses)
         return event
 
@@ -532,15 +534,14 @@ class Drive:
         sent_at = timezone.now()
         if round is not None and round.plain:
             round = responses = None
-        request = CallToolRequest(
-            params=CallToolRequestParams(
-                name=self.tool,
-                arguments=self.arguments,
-                input_responses=None if responses is None else dict(responses),
-                # "" is a state; only None is none.
-                request_state=None if round is None else round.request_state,
-                _meta=self.options.get("meta"),
-            )
+        request = methods.request(
+            self.method,
+            self.tool,
+            self.arguments,
+            input_responses=None if responses is None else dict(responses),
+            # "" is a state; only None is none.
+            request_state=None if round is None else round.request_state,
+            _meta=self.options.get("meta"),
         )
         error: Exception | None = None
         with noted() as exchange:
@@ -571,7 +572,7 @@ class Drive:
         """
         if exchange.reply is not None:
             # It arrived: whatever happened to it afterwards, this is what the server said.
-            self.reason, reply = replies.read_reply(exchange.reply)
+            self.reason, reply = replies.read_reply(exchange.reply, self.method)
             event = REPLIES[self.reason].event
             if event in (Event.ASKS, Event.WORKS):
                 self._begin(replies.round_of(reply, number, sent_at))

@@ -19,7 +19,6 @@ from mcp.types import (
     PARSE_ERROR,
     REQUEST_TIMEOUT,
     URL_ELICITATION_REQUIRED,
-    CallToolResult,
     InputRequiredResult,
     Result,
 )
@@ -28,9 +27,10 @@ from pydantic import ValidationError
 from ..calls import requests as asked
 from ..calls.replies import REPLIES
 from ..calls.rounds import Event
-from ..calls.values import Round
+from ..calls.values import TOOL, Round
 from ..core import SchemaRefusal
 from .dispatcher import Exchange
+from .methods import KINDS
 
 #: Error codes of MCP 2026-07-28 (basic, streamable-http) that the SDK's client never makes itself.
 HEADER_MISMATCH, UNSUPPORTED_VERSION = -32020, -32022
@@ -63,8 +63,8 @@ NEVER_SENT: Final = frozenset(
 
 
 @sensitive_variables()
-def read_reply(reply: Mapping[str, Any]) -> tuple[str, Any]:
-    """Read a reply as it came over the wire.
+def read_reply(reply: Mapping[str, Any], method: str = TOOL) -> tuple[str, Any]:
+    """Read the reply to a request of this method as it came over the wire.
 
     Returns:
         A code of ``REPLIES``, and the result, the ``InputRequiredResult``, or the reply itself.
@@ -84,7 +84,7 @@ def read_reply(reply: Mapping[str, Any]) -> tuple[str, Any]:
         return "task", reply
     if kind != "complete":
         raise SchemaRefusal("the server's reply has a type that MCP does not have")
-    return "result", _result(CallToolResult, reply)
+    return "result", _result(KINDS[method].result, reply)
 
 
 def _result(model: type[Result], reply: Mapping[str, Any]) -> Result:

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 from asgiref.sync import sync_to_async
 from mcp import ClientSession
 from mcp.shared.dispatcher import ProgressFnT
-from mcp.types import CallToolResult
 
 from ..calls import parking
 from ..calls.ended import Outcome
 from ..calls.replies import NotSentError
-from ..calls.values import STARTED, Call
+from ..calls.values import STARTED, Call, named
 from ..conf import settings
 from ..models import ParkedCall, ServerPolicy
 from . import client
@@ -32,7 +31,8 @@ if TYPE_CHECKING:
 
 async def call(
     server: str,
-    tool: str,
+    method: str,
+    name: str,
     arguments: Mapping[str, Any] | None,
     *,
     scope: str,
@@ -42,26 +42,29 @@ async def call(
     meta: Mapping[str, Any] | None,
     read_timeout: float | None,
     progress: ProgressFnT | None,
-) -> CallToolResult:
-    """Call a tool, as ``elicitation.calls.call`` says."""
-    named = settings.named_server(server)
+) -> Any:
+    """Call a tool, get a prompt or read a resource, as ``elicitation.calls`` says."""
+    entry = settings.named_server(server)
+    tool, stored = named(method, name, arguments)
     if user is not None:
         # What no row can hold is refused before anything is connected to.
         Call(
             scope=scope,
             server=server,
             tool=tool,
-            arguments=arguments,
+            arguments=stored,
             respondent_id=user.pk,
             call=call,
             scope_label=scope_label,
+            method=method,
         )
     policy = await sync_to_async(ServerPolicy.objects.for_server)(server)
     work = partial(
-        client.call_tool,
-        server=server,
-        tool=tool,
+        client.request,
+        method=method,
+        name=name,
         arguments=arguments,
+        server=server,
         scope=scope,
         respondent=user,
         call=call,
@@ -70,20 +73,20 @@ async def call(
         read_timeout=read_timeout,
         progress=progress,
     )
-    asking = elicitation_callback(server, tool, scope, user, call=call, scope_label=scope_label)
-    connection = partial(connected, named, policy, user, asking)
+    asking = elicitation_callback(
+        server, name, scope, user, call=call, scope_label=scope_label, method=method
+    )
+    connection = partial(connected, entry, policy, user, asking)
     return await _over(connection, work, partial(NotSentError, server, tool))
 
 
-async def resume(
-    parked_call_id: uuid.UUID | str, *, progress: ProgressFnT | None
-) -> CallToolResult:
+async def resume(parked_call_id: uuid.UUID | str, *, progress: ProgressFnT | None) -> Any:
     """Go on with a parked call, as ``elicitation.calls.resume`` says."""
     row = await sync_to_async(_row)(parked_call_id)
     if row.ended_at is not None:
         # For this no server has to be there.
         return client.handed_out(Outcome.of(row))
-    named = settings.named_server(row.server)
+    entry = settings.named_server(row.server)
     asking = elicitation_callback(
         row.server,
         row.tool,
@@ -93,10 +96,11 @@ async def resume(
         settings.QUESTION_TTL.total_seconds(),
         call=row.call,
         scope_label=row.scope_label,
+        method=row.method,
     )
     connection = partial(
         connected,
-        named,
+        entry,
         row.server_policy,
         row.respondent,
         asking,
@@ -117,9 +121,9 @@ def _row(parked_call_id: uuid.UUID | str) -> ParkedCall:
 
 async def _over(
     connection: Callable[[], Any],
-    work: Callable[[ClientSession], Awaitable[CallToolResult]],
+    work: Callable[[ClientSession], Awaitable[Any]],
     not_sent: Callable[[str], NotSentError],
-) -> CallToolResult:
+) -> Any:
     """Do the work of a call over a connection, and over another if that had been kept too long."""
     while True:
         try:

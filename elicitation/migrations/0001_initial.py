@@ -317,6 +317,7 @@ class Migration(migrations.Migration):
                 ("call", models.CharField(max_length=200, verbose_name="call")),
                 ("server", models.CharField(max_length=200, verbose_name="server")),
                 ("tool", models.CharField(max_length=200, verbose_name="tool")),
+                ("method", models.CharField(default="tools/call", editable=False, max_length=32)),
                 ("key", models.CharField(blank=True, max_length=200, verbose_name="request key")),
                 ("round", models.PositiveSmallIntegerField(verbose_name="round")),
                 (

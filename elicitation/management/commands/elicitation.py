@@ -318,7 +318,7 @@ class Command(BaseCommand):
                 )
             )
         terminal.say()
-        terminal.quote(elicitation.tool, f"{gettext('Tool')} ")
+        terminal.quote(elicitation.tool, f"{elicitation.called} ")
         if elicitation.scope_label:
             terminal.quote(elicitation.scope_label, f"{gettext('Conversation')} ")
         terminal.say(f"{gettext('Answer by')} {moment_text(elicitation.expires_at)}")

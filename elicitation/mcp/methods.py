@@ -1,0 +1,53 @@
+"""The requests that can ask (MCP 2026-07-28, basic/patterns/mrtr), and the results of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from mcp.types import (
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    GetPromptRequest,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ReadResourceRequest,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Result,
+)
+
+from ..calls.values import PROMPT, RESOURCE, TOOL
+
+Request = CallToolRequest | GetPromptRequest | ReadResourceRequest
+
+
+class Kind(NamedTuple):
+    """The SDK's classes for one method."""
+
+    request: Any
+    params: Any
+    result: type[Result]
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    TOOL: Kind(CallToolRequest, CallToolRequestParams, CallToolResult),
+    PROMPT: Kind(GetPromptRequest, GetPromptRequestParams, GetPromptResult),
+    RESOURCE: Kind(ReadResourceRequest, ReadResourceRequestParams, ReadResourceResult),
+}
+
+
+def request(method: str, name: str, arguments: Mapping[str, Any] | None, **params: Any) -> Request:
+    """Return the request for what is called.
+
+    Args:
+        method: One of ``KINDS``.
+        name: As ``calls.values.named`` returns it.
+        arguments: Likewise: those of a resource are its URI.
+        params: What the request has besides: ``input_responses``, ``request_state``, ``_meta``.
+    """
+    kind = KINDS[method]
+    what = arguments if method == RESOURCE else {"name": name, "arguments": arguments}
+    made: Request = kind.request(params=kind.params(**(what or {}), **params))
+    return made

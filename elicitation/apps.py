@@ -13,12 +13,17 @@ class ElicitationConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the system checks, and connect the app's own receivers."""
+        from django.contrib.auth.signals import user_logged_out
+
         from . import checks, signals  # noqa: F401
         from .calls import queues
-        from .inbox import notify
+        from .inbox import live, notify
 
         for receiver in (notify.email_when_asked, notify.hook_when_asked):
             uid = f"elicitation.{receiver.__name__}"
             signals.elicitation_asked.connect(receiver, dispatch_uid=uid)
         for signal in (signals.elicitation_closed, signals.call_due):
             signal.connect(queues.go_on_with, dispatch_uid="elicitation.queues")
+        for signal in (signals.elicitation_asked, signals.elicitation_closed):
+            signal.connect(live.on_change, dispatch_uid="elicitation.live")
+        user_logged_out.connect(live.on_sign_out, dispatch_uid="elicitation.live")

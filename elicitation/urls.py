@@ -11,6 +11,7 @@ app_name = "elicitation"
 urlpatterns = [
     path("", views.inbox_page, name="inbox"),
     path("count/", views.count, name="count"),
+    path("events/", views.events, name="events"),
     path("metrics", metrics.view, name="metrics"),
     path("<str:elicitation_id>/", views.detail, name="detail"),
     path("<str:elicitation_id>/consent/", views.consent, name="consent"),

@@ -40,6 +40,22 @@ def form_elicitation(requested: Any, message: str = "", server: str = SERVER) ->
     )
 
 
+def request(
+    requested: Any, message: str = "Please answer.", *, server: str = SERVER, tool: str = "buy"
+) -> inbox.ElicitationRequest:
+    """Return what a server asks, before it is put to anybody."""
+    text = json.dumps(requested)
+    parsed = parse_requested_schema(text, allow_confirmation=True)
+    return inbox.ElicitationRequest(
+        elicitation=FormElicitation(
+            server_name=server, tool_name=tool, key="k", message=message, schema=parsed
+        ),
+        requested_schema=text,
+        allow_confirmation=True,
+        number=0,
+    )
+
+
 def ask(
     user: User,
     requested: Any,
@@ -55,18 +71,8 @@ def ask(
     **changes: Any,
 ) -> Elicitation:
     """Put a question in front of a person; ``changes`` are made to its row afterwards."""
-    text = json.dumps(requested)
-    parsed = parse_requested_schema(text, allow_confirmation=True)
-    request = inbox.ElicitationRequest(
-        elicitation=FormElicitation(
-            server_name=server, tool_name=tool, key="k", message=message, schema=parsed
-        ),
-        requested_schema=text,
-        allow_confirmation=True,
-        number=0,
-    )
     elicitation = inbox.ask(
-        request,
+        request(requested, message, server=server, tool=tool),
         parked_call_id=parked_call_id or uuid.uuid4(),
         scope=scope,
         scope_label=scope_label,

@@ -22,13 +22,15 @@ Typed = str | int | float | bool | Sequence[str]
 
 
 @contextmanager
-def site() -> Iterator[str]:
+def site(application: str = "tests.site:application") -> Iterator[str]:
     """Serve the site on this test's database, in a process of its own; give its address."""
     port = processes.free_port()
     server = processes.start(
         "uvicorn",
-        "tests.site:application",
+        application,
         *("--port", str(port), "--log-level", "error", "--lifespan", "off"),
+        # Streams of what changes stay open.
+        *("--timeout-graceful-shutdown", "1"),
     )
     try:
         processes.wait_until(

@@ -784,7 +784,7 @@ def test_no_page_runs_in_a_transaction_of_the_request() -> None:
         for pattern in urlpatterns
         if pattern.callback.__module__ == "elicitation.pages.views"
     ]
-    assert len(pages) == 6
+    assert len(pages) == 7
     assert all("default" in page._non_atomic_requests for page in pages)
 
 
@@ -800,6 +800,7 @@ class TestHeaders:
         return {
             "inbox": client.get(reverse("elicitation:inbox")),
             "count": client.get(reverse("elicitation:count")),
+            "events": client.get(reverse("elicitation:events")),
             "question": client.get(address),
             "errors": send(client, waiting),
             "closed": client.get(done.get_absolute_url()),

@@ -39,6 +39,17 @@ class ErrorSerializer(serializers.Serializer[Any]):
     errors = serializers.DictField(child=FieldErrorSerializer())  # type: ignore[assignment]
 
 
+class WaitingSerializer(serializers.Serializer[Any]):
+    """The ids of what waits for this person, the oldest deadline first."""
+
+    waiting = serializers.ListField(child=serializers.UUIDField())
+
+
+STREAM = {
+    "type": "string",
+    "description": "Server-sent events: `waiting` first, then an `elicitation` for each change.",
+}
+
 ERRORS = {
     400: "The request is malformed, or some answers do not fit.",
     401: "Nobody is signed in.",
@@ -115,6 +126,7 @@ def _describe(
     parameters: tuple[tuple[str, str, Any], ...] = (),
     body: dict[str, Any] | None = None,
     operation_id: str,
+    has_id: bool = True,
 ) -> Describe[Any]:
     if not IS_INSTALLED:
         return lambda view: view
@@ -122,7 +134,7 @@ def _describe(
         OpenApiParameter(name, kind, OpenApiParameter.QUERY, description=description)
         for name, description, kind in parameters
     ]
-    if not parameters:
+    if has_id:
         described.append(
             OpenApiParameter("elicitation_id", OpenApiTypes.UUID, OpenApiParameter.PATH)
         )
@@ -143,7 +155,7 @@ def _describe(
         parameters=described,
         request={"application/json": body} if body is not None else None,
         responses={
-            200: responses,
+            **(responses if isinstance(responses, dict) else {200: responses}),
             **{
                 status: OpenApiResponse(ErrorSerializer, description=ERRORS[status])
                 for status in errors
@@ -162,6 +174,7 @@ _NAME = {
 LIST = _describe(
     "Elicitations, the oldest deadline first",
     operation_id="elicitations_list",
+    has_id=False,
     parameters=(
         (
             "state",
@@ -177,6 +190,19 @@ LIST = _describe(
     ),
     responses=ElicitationSerializer(many=True),
     errors=READING,
+)
+EVENTS = _describe(
+    "What waits, and what changes",
+    operation_id="events",
+    parameters=(),
+    has_id=False,
+    responses={
+        (200, "application/json"): WaitingSerializer,
+        (200, "text/event-stream"): STREAM,
+        (204, "text/event-stream"): None,
+        (304, "application/json"): None,
+    },
+    errors=(401, 403, 405, 413, 429),
 )
 DETAIL = _describe(
     "One elicitation",

@@ -26,6 +26,7 @@ register_converter(AnyText, "elicitation_id")
 app_name = "elicitation_api"
 
 urlpatterns = [
+    path("events/", views.EventsView.as_view(), name="events"),
     path("elicitations/", views.ElicitationListView.as_view(), name="list"),
     path(
         "elicitations/<elicitation_id:elicitation_id>/answer/",

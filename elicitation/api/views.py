@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from django.db import connections, transaction
+from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
@@ -18,6 +19,7 @@ from rest_framework.views import APIView
 from .. import inbox
 from ..conf import settings as app_settings
 from ..models import Elicitation, ElicitationQuerySet, ServerPolicy, check_name
+from ..pages import stream
 from . import schema
 from .errors import error_response, invalid_request, too_large
 from .pagination import DeadlinePagination
@@ -33,7 +35,9 @@ from .throttling import ElicitationThrottle
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
-    from django.http import QueryDict
+    from django.contrib.auth.models import AnonymousUser
+    from django.http import HttpRequest, QueryDict
+    from django.http.response import HttpResponseBase
     from rest_framework.request import Request
 
 State, Via = Elicitation.State, Elicitation.Via
@@ -107,6 +111,25 @@ class ElicitationListView(ElicitationApiView):
         policies = ServerPolicy.objects.for_servers({elicitation.server for elicitation in page})
         serializer = ElicitationSerializer(page, many=True, context={"policies": policies})
         return paginator.get_paginated_response(serializer.data)
+
+
+class EventsView(ElicitationApiView):
+    """What waits for this person, and what changes."""
+
+    @schema.EVENTS
+    def get(self, request: Request) -> HttpResponseBase:
+        """List what waits, and under ASGI go on with what changes, as server-sent events."""
+        return stream.events(request._request, person(request), self._identified)
+
+    def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
+        """Refuse nothing: what is accepted says whether this is a stream."""
+        return super().perform_content_negotiation(request, force=True)
+
+    def _identified(self, request: HttpRequest) -> AbstractBaseUser | AnonymousUser | None:
+        try:
+            return self.initialize_request(request).user
+        except AuthenticationFailed:
+            return None
 
 
 class ElicitationDetailView(ElicitationApiView):

@@ -41,6 +41,7 @@ from .reading import (
     shown,
     visible,
     waiting,
+    waiting_ids,
 )
 from .retention import (
     delete_old,
@@ -114,6 +115,7 @@ __all__ = [
     "shown",
     "visible",
     "waiting",
+    "waiting_ids",
     "waits_for_completion",
     "withdraw",
     "withdraw_all",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from ..conf import settings
 from ..models import Elicitation, ElicitationQuerySet
 from ..transactions import in_transaction, write_alias
 from . import access
@@ -66,6 +67,16 @@ def visible(user: AbstractBaseUser) -> ElicitationQuerySet:
 def waiting(user: AbstractBaseUser) -> ElicitationQuerySet:
     """The open elicitations that this person may answer, the oldest deadline first."""
     return visible(user).open()
+
+
+def waiting_ids(user: AbstractBaseUser | AnonymousUser) -> list[uuid.UUID]:
+    """Return the ids of what waits for this person, the oldest deadline first.
+
+    At most ``ELICITATION_MAX_OPEN_PER_PERSON``: more can wait only for people who may answer
+    what others are asked. From the writer: a replica may not have what was just asked.
+    """
+    rows = access.visible(Elicitation.objects.using(write_alias()), user).open()
+    return list(rows.values_list("pk", flat=True)[: settings.MAX_OPEN_PER_PERSON])
 
 
 def recent(user: AbstractBaseUser) -> ElicitationQuerySet:

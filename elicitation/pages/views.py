@@ -28,6 +28,7 @@ from ..conf import settings as app_settings
 from ..core import ElicitationRefusal
 from ..core.untrusted import mixes_scripts
 from ..models import Elicitation, ServerPolicy
+from . import stream
 from .forms import form_class
 from .presentation import (
     HEADINGS,
@@ -220,11 +221,15 @@ def decline(request: HttpRequest, elicitation_id: str) -> HttpResponse:
 def count(request: HttpRequest) -> HttpResponse:
     """How many elicitations are open, for a script that polls."""
     response = JsonResponse({"count": inbox.waiting(signed_in(request)).count()})
-    if not request.session.modified:
-        # Without a session on the request the middleware saves none: a page that is left open
-        # does not keep its person signed in, even where every request prolongs the session.
-        del request.session
+    stream.leave_session(request)
     return response
+
+
+@page("GET", signed_out=lambda request: JsonResponse({"waiting": None}, status=401))
+def events(request: HttpRequest) -> HttpResponse:
+    """What waits for this person and what changes, for scripts: a stream under ASGI."""
+    response = stream.events(request, signed_in(request), lambda again: again.user)
+    return cast(HttpResponse, response)
 
 
 @sensitive_variables()

@@ -437,7 +437,9 @@ def test_the_count_follows_and_stops(
     tab = context.new_page()
     asked: list[str] = []
     tab.on("request", lambda request: asked.append(request.url.rsplit("/", 2)[-2]))
-    tab.goto("/chat/")
+    # This server sends no events, and the script asks at once.
+    with tab.expect_response("**/elicitation/count/"):
+        tab.goto("/chat/")
     shown = tab.locator("[data-elicitation-count]")
     expect(shown).to_have_text("0")
     ask(user, BUY)

@@ -560,6 +560,14 @@ class ElicitationQuerySet(models.QuerySet["Elicitation"]):
         """Elicitations whose respondent is this person."""
         return self.filter(respondent=user.pk)
 
+    def saying(self, text: str) -> ElicitationQuerySet:
+        """Elicitations with this text in what people see of them; case does not matter."""
+        places = ("message", "tool", "scope_label", "server", "policy__label")
+        found = models.Q()
+        for place in places:
+            found |= models.Q(**{f"{place}__icontains": text})
+        return self.filter(found)
+
     def in_scope(self, scope: str | int | uuid.UUID) -> ElicitationQuerySet:
         """Elicitations of one scope, exactly as the host spells it."""
         return self.filter(scope_key=row_key(str(scope)))

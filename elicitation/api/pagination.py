@@ -49,5 +49,11 @@ class DeadlinePagination(CursorPagination):
         return cursor
 
 
+class ClosedPagination(DeadlinePagination):
+    """Cursor pages of what is closed, the latest first."""
+
+    ordering = ("-closed_at", "id")
+
+
 def _invalid_cursor() -> NotFound:
     return NotFound("There is no such page.", "invalid_cursor")

@@ -9,7 +9,11 @@ from rest_framework import serializers
 
 from ..core import MAX_FORM_ANSWER_CHARS, WIDE_LIMITS
 from ..models import MAX_NAME_CHARS, Elicitation
-from .serializers import ElicitationDetailSerializer, ElicitationSerializer
+from .serializers import (
+    ElicitationDetailSerializer,
+    ElicitationSerializer,
+    ProgressSerializer,
+)
 
 try:
     from drf_spectacular.types import OpenApiTypes
@@ -171,24 +175,44 @@ _NAME = {
     "pattern": r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$",
 }
 
+FILTERS = (
+    (
+        "state",
+        "Only elicitations in this state.",
+        {"type": "string", "enum": list(Elicitation.State.values)},
+    ),
+    ("scope", "Only elicitations of exactly this scope.", _NAME),
+    (
+        "server",
+        "Only elicitations of the server that is configured under exactly this name.",
+        _NAME,
+    ),
+    (
+        "search",
+        "Only elicitations with this text in what people see of them.",
+        _NAME,
+    ),
+)
 LIST = _describe(
     "Elicitations, the oldest deadline first",
     operation_id="elicitations_list",
     has_id=False,
-    parameters=(
-        (
-            "state",
-            "Only elicitations in this state.",
-            {"type": "string", "enum": list(Elicitation.State.values)},
-        ),
-        ("scope", "Only elicitations of exactly this scope.", _NAME),
-        (
-            "server",
-            "Only elicitations of the server that is configured under exactly this name.",
-            _NAME,
-        ),
-    ),
+    parameters=FILTERS,
     responses=ElicitationSerializer(many=True),
+    errors=READING,
+)
+HISTORY = _describe(
+    "Closed elicitations, the latest first",
+    operation_id="history_list",
+    has_id=False,
+    parameters=FILTERS,
+    responses=ElicitationSerializer(many=True),
+    errors=READING,
+)
+PROGRESS = _describe(
+    "How far the call is",
+    operation_id="elicitations_progress",
+    responses=ProgressSerializer,
     errors=READING,
 )
 EVENTS = _describe(

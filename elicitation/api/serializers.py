@@ -233,6 +233,39 @@ class ElicitationDetailSerializer(ElicitationSerializer):
         return inbox.result_url(elicitation)
 
 
+class ProgressSerializer(serializers.Serializer[Elicitation]):
+    """How far the call of an elicitation is: states and codes, and never what it returned.
+
+    ``call`` is ``waiting`` while a person is asked something for it, then ``going_on``, then
+    ``ended``. ``outcome`` says how it ended until the host has fetched that, and is null else.
+    ``delivery`` says what became of the answer, and is empty before.
+    """
+
+    state = serializers.ChoiceField(Elicitation.State.choices, source="current_state")
+    round = serializers.IntegerField()
+    delivery = serializers.ChoiceField(
+        Elicitation.Delivery.choices, source="told", allow_blank=True
+    )
+    delivered_at = serializers.DateTimeField(allow_null=True)
+    call = serializers.SerializerMethodField()
+    outcome = serializers.SerializerMethodField()
+    result_url = serializers.SerializerMethodField()
+
+    def get_call(self, elicitation: Elicitation) -> Literal["waiting", "going_on", "ended"]:
+        """How far the call is."""
+        state: Literal["waiting", "going_on", "ended"] = self.context["progress"].state
+        return state
+
+    def get_outcome(self, elicitation: Elicitation) -> str | None:
+        """How the call ended."""
+        outcome: str | None = self.context["progress"].outcome
+        return outcome
+
+    def get_result_url(self, elicitation: Elicitation) -> str:
+        """Where the result of the call can be seen; empty if there is none yet."""
+        return inbox.result_url(elicitation)
+
+
 _TYPES: Mapping[type, ValueType] = {
     str: "string",
     bool: "boolean",

@@ -27,6 +27,7 @@ app_name = "elicitation_api"
 
 urlpatterns = [
     path("events/", views.EventsView.as_view(), name="events"),
+    path("history/", views.HistoryView.as_view(), name="history"),
     path("elicitations/", views.ElicitationListView.as_view(), name="list"),
     path(
         "elicitations/<elicitation_id:elicitation_id>/answer/",
@@ -47,6 +48,11 @@ urlpatterns = [
         "elicitations/<elicitation_id:elicitation_id>/decline/",
         views.DeclineView.as_view(),
         name="decline",
+    ),
+    path(
+        "elicitations/<elicitation_id:elicitation_id>/progress/",
+        views.ProgressView.as_view(),
+        name="progress",
     ),
     path(
         "elicitations/<elicitation_id:elicitation_id>/",

@@ -17,16 +17,18 @@ from rest_framework.settings import api_settings
 from rest_framework.views import APIView
 
 from .. import inbox
+from ..calls import outcomes
 from ..conf import settings as app_settings
 from ..models import Elicitation, ElicitationQuerySet, ServerPolicy, check_name
 from ..pages import stream
 from . import schema
 from .errors import error_response, invalid_request, too_large
-from .pagination import DeadlinePagination
+from .pagination import ClosedPagination, DeadlinePagination
 from .parsers import StrictJSONParser
 from .serializers import (
     ElicitationDetailSerializer,
     ElicitationSerializer,
+    ProgressSerializer,
     read_answers,
     read_consent,
     read_nothing,
@@ -100,17 +102,32 @@ class ElicitationApiView(APIView):
 class ElicitationListView(ElicitationApiView):
     """The elicitations that this person may see."""
 
-    pagination_class = DeadlinePagination
+    pagination_class: type[DeadlinePagination] = DeadlinePagination
 
     @schema.LIST
     def get(self, request: Request) -> Response:
         """List elicitations in every state, or in one, the oldest deadline first."""
-        found = filtered(inbox.visible(person(request)), request.query_params)
+        return self.page_of(inbox.visible(person(request)))
+
+    def page_of(self, elicitations: ElicitationQuerySet) -> Response:
+        """Return a page of those of ``elicitations`` that the query string asks for."""
+        found = filtered(elicitations, self.request.query_params)
         paginator = self.pagination_class()
-        page: Any = paginator.paginate_queryset(found, request, view=self)
+        page: Any = paginator.paginate_queryset(found, self.request, view=self)
         policies = ServerPolicy.objects.for_servers({elicitation.server for elicitation in page})
         serializer = ElicitationSerializer(page, many=True, context={"policies": policies})
         return paginator.get_paginated_response(serializer.data)
+
+
+class HistoryView(ElicitationListView):
+    """The closed elicitations that this person may see."""
+
+    pagination_class = ClosedPagination
+
+    @schema.HISTORY
+    def get(self, request: Request) -> Response:
+        """List what is closed, the latest first."""
+        return self.page_of(inbox.visible(person(request)).closed())
 
 
 class EventsView(ElicitationApiView):
@@ -142,6 +159,17 @@ class ElicitationDetailView(ElicitationApiView):
         if elicitation.is_open():
             inbox.shown(elicitation)
         return self.resource(elicitation)
+
+
+class ProgressView(ElicitationApiView):
+    """How far the call is that an elicitation belongs to."""
+
+    @schema.PROGRESS
+    def get(self, request: Request, elicitation_id: str) -> Response:
+        """Say whether the call waits, goes on or has ended; never what it returned."""
+        elicitation = inbox.get(person(request), elicitation_id)
+        context = {"progress": outcomes.progress(elicitation)}
+        return Response(ProgressSerializer(elicitation, context=context).data)
 
 
 class AnswerView(ElicitationApiView):
@@ -217,6 +245,7 @@ def filtered(elicitations: ElicitationQuerySet, params: QueryDict) -> Elicitatio
         "state": lambda value: elicitations.in_state(State(value)),
         "scope": lambda value: elicitations.in_scope(check_name("The scope", value)),
         "server": lambda value: elicitations.of_server(check_name("The server", value)),
+        "search": lambda value: elicitations.saying(check_name("The search", value)),
     }
     errors = {}
     for name, narrow in filters.items():

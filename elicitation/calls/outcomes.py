@@ -51,6 +51,32 @@ def outcome(parked_call_id: uuid.UUID | str) -> Outcome:
     return Outcome.of(row)
 
 
+class Progress(NamedTuple):
+    """How far a call is, for the people who are asked: a state and codes, and no result."""
+
+    #: ``waiting``: somebody is asked; ``going_on``: nobody is; ``ended``.
+    state: str
+    #: How it ended, a value of ``ParkedCall.Outcome``; ``None`` before, and once acknowledged.
+    outcome: str | None
+
+
+def progress(elicitation: Elicitation) -> Progress:
+    """Return how far the call is to which an elicitation belongs; in two queries at most.
+
+    Args:
+        elicitation: One that its person may see, as ``inbox.get`` returned it.
+    """
+    call = parking.rows().filter(pk=elicitation.parked_call_id).only("ended_at", "outcome").first()
+    if call is not None and call.ended_at is not None:
+        return Progress("ended", call.outcome)
+    asked = Elicitation.objects.using(write_alias()).of_call(elicitation.parked_call_id)
+    if asked.open().exists():
+        return Progress("waiting", None)
+    # A call in the middle of which something is asked has no row, nor has one that was fetched.
+    has_ended = call is None and elicitation.delivered_at is not None
+    return Progress("ended" if has_ended else "going_on", None)
+
+
 def acknowledge(ended: Outcome | uuid.UUID | str) -> bool:
     """Delete the outcome of a call: the host has it, and is told no more.
 

@@ -60,7 +60,7 @@ def test_its_own_rule(user: User, other_user: User) -> None:
 
 @pytest.mark.django_db
 def test_its_examples(api: APIClient, user: User) -> None:
-    resource, answers, content, parts, error = EXAMPLES
+    resource, answers, content, progress, parts, error = EXAMPLES
     asked = schema(
         "seats",
         seats={
@@ -75,6 +75,7 @@ def test_its_examples(api: APIClient, user: User) -> None:
     shown = api.get(address(elicitation)).json()
     assert list(shown) == list(resource)
     assert shown["questions"] == resource["questions"]
+    assert list(api.get(f"{address(elicitation)}progress/").json()) == list(progress)
     opens = ask_to_open(user, parts["text"])
     assert api.get(address(opens)).json()["url"] == parts
     plan = {"oneOf": [{"const": "t", "title": "Team"}, {"const": "s"}]}

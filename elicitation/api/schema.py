@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from rest_framework import serializers
 
+from ..calls.requests import MAX_ELICITATIONS
 from ..core import MAX_FORM_ANSWER_CHARS, WIDE_LIMITS
 from ..models import MAX_NAME_CHARS, Elicitation
 from .serializers import (
@@ -41,6 +42,21 @@ class ErrorSerializer(serializers.Serializer[Any]):
     code = serializers.CharField()
     detail = serializers.CharField()
     errors = serializers.DictField(child=FieldErrorSerializer())  # type: ignore[assignment]
+
+
+class ResultSerializer(serializers.Serializer[Any]):
+    """What became of one of several: its status, and the elicitation or the error."""
+
+    id = serializers.CharField()
+    status = serializers.IntegerField()
+    elicitation = ElicitationDetailSerializer(allow_null=True)
+    error = ErrorSerializer(allow_null=True)
+
+
+class ResultsSerializer(serializers.Serializer[Any]):
+    """What became of each, in the order in which they were sent."""
+
+    results = ResultSerializer(many=True)
 
 
 class WaitingSerializer(serializers.Serializer[Any]):
@@ -114,6 +130,41 @@ def _sent(name: str, value: dict[str, Any]) -> dict[str, Any]:
 
 
 ANSWER_BODY = {"oneOf": [_sent("answers", FORM_ANSWER), _sent("content", CONTENT_VALUE)]}
+_DECLINE = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["decline"],
+    "properties": {"decline": {"type": "boolean", "enum": [True]}},
+}
+
+
+def _with_id(sent: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **sent,
+        "required": ["id", *sent["required"]],
+        "properties": {"id": {"type": "string", "format": "uuid"}, **sent["properties"]},
+    }
+
+
+ANSWERS_BODY = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["elicitations"],
+    "properties": {
+        "elicitations": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": MAX_ELICITATIONS,
+            "items": {
+                "oneOf": [
+                    _with_id(_sent("answers", FORM_ANSWER)),
+                    _with_id(_sent("content", CONTENT_VALUE)),
+                    _with_id(_DECLINE),
+                ]
+            },
+        }
+    },
+}
 CONSENT_BODY = {
     "type": "object",
     "additionalProperties": False,
@@ -240,6 +291,14 @@ ANSWER = _describe(
     body=ANSWER_BODY,
     responses=ElicitationDetailSerializer,
     errors=WRITING,
+)
+ANSWERS = _describe(
+    "Answer or decline several elicitations, each by itself",
+    operation_id="answers",
+    has_id=False,
+    body=ANSWERS_BODY,
+    responses=ResultsSerializer,
+    errors=(400, 401, 403, 405, 406, 413, 415, 429),
 )
 CONSENT = _describe(
     "Consent to opening a URL",

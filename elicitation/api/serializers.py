@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 from rest_framework import serializers
 
 from .. import inbox
+from ..calls.requests import MAX_ELICITATIONS
 from ..core import (
     MAX_FORM_PROPERTIES,
     URL_WARNINGS,
@@ -315,6 +316,7 @@ _TEXTS = {
     "unknown_property": "This is not part of the request.",
     "one_of": "Send exactly one of answers and content.",
     "not_an_object": "This must be a JSON object.",
+    "not_a_round": f"Send 1 to {MAX_ELICITATIONS} objects, each with an id of its own.",
     "not_text": "This must be a string.",
     "too_many": "There are more names here than a form can have questions.",
 }
@@ -355,6 +357,26 @@ def read_answers(body: object, schema: FormSchema) -> SentAnswers:
         unread=unread,
         fingerprint=fingerprint if "fingerprint" in sent else None,
     )
+
+
+def read_several(body: object) -> list[tuple[str, dict[str, Any]]]:
+    """Read ``{"elicitations": [{"id": …, "answers": …}, …]}``: what answers each, by id.
+
+    What is left of each is a body as ``read_answers`` reads it, or ``{"decline": true}``.
+
+    Raises:
+        ApiError: ``invalid_request``: the body has another shape, or more than a round can have.
+    """
+    sent = _known(body, "elicitations").get("elicitations")
+    if not isinstance(sent, list) or not 0 < len(sent) <= MAX_ELICITATIONS:
+        raise _malformed({"elicitations": "not_a_round"})
+    found: dict[str, dict[str, Any]] = {}
+    for one in sent:
+        key = one.get("id") if isinstance(one, dict) else None
+        if not isinstance(key, str) or key in found:
+            raise _malformed({"elicitations": "not_a_round"})
+        found[key] = {name: value for name, value in one.items() if name != "id"}
+    return list(found.items())
 
 
 def read_consent(body: object) -> str | None:

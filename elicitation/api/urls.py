@@ -27,6 +27,7 @@ app_name = "elicitation_api"
 
 urlpatterns = [
     path("events/", views.EventsView.as_view(), name="events"),
+    path("answers/", views.AnswersView.as_view(), name="answers"),
     path("history/", views.HistoryView.as_view(), name="history"),
     path("elicitations/", views.ElicitationListView.as_view(), name="list"),
     path(

@@ -32,6 +32,7 @@ from .serializers import (
     read_answers,
     read_consent,
     read_nothing,
+    read_several,
 )
 from .throttling import ElicitationThrottle
 
@@ -178,9 +179,13 @@ class AnswerView(ElicitationApiView):
     @schema.ANSWER
     def post(self, request: Request, elicitation_id: str) -> Response:
         """Record an answer; the same answer again succeeds again."""
-        user = person(request)
+        return self.answer(elicitation_id, request.data)
+
+    def answer(self, elicitation_id: str, body: object) -> Response:
+        """Record the answer in a body."""
+        user = person(self.request)
         elicitation = inbox.get(user, elicitation_id)
-        sent = read_answers(request.data, elicitation.schema)
+        sent = read_answers(body, elicitation.schema)
         closed = inbox.answer(
             elicitation,
             sent.answers,
@@ -190,6 +195,37 @@ class AnswerView(ElicitationApiView):
             unread=sent.unread,
         )
         return self.resource(closed)
+
+
+class AnswersView(AnswerView):
+    """The answers to several elicitations, such as those of a round on one page."""
+
+    @schema.ANSWERS
+    def post(self, request: Request) -> Response:
+        """Answer or decline each by itself: one that is refused stops none of the others."""
+        several = read_several(request.data)
+        return Response({"results": [self._one(key, body) for key, body in several]})
+
+    def _one(self, elicitation_id: str, body: dict[str, Any]) -> dict[str, Any]:
+        try:
+            if body == {"decline": True}:
+                elicitation = inbox.get(person(self.request), elicitation_id)
+                closed = inbox.decline(elicitation, by=person(self.request), via=Via.API)
+                response = self.resource(closed)
+            else:
+                response = self.answer(elicitation_id, body)
+        except Exception as exc:
+            refused = error_response(exc, {})
+            if refused is None:
+                raise
+            response = refused
+        is_done = response.status_code == 200
+        return {
+            "id": elicitation_id,
+            "status": response.status_code,
+            "elicitation": response.data if is_done else None,
+            "error": None if is_done else response.data,
+        }
 
 
 class ConsentView(ElicitationApiView):

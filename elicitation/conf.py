@@ -246,6 +246,12 @@ class Settings:
         return value
 
     @property
+    def TASKS(self) -> bool:
+        """Whether servers may go on with calls as tasks: what the app's connections declare."""
+        value: bool = self._typed("TASKS", True, (bool,), "True or False")
+        return value
+
+    @property
     def WORKING_TTL(self) -> timedelta:
         """How long a server that asks nothing may be at work before the call is given up."""
         return self._duration("WORKING_TTL", timedelta(hours=24))

@@ -890,7 +890,6 @@ class ParkedCall(models.Model):
         """How a call ended."""
 
         FINISHED = "finished", _("finished")
-        TASK = "task", _("goes on as a task")
         REFUSED = "refused", _("refused: what was asked is put to nobody")
         SWITCHED_OFF = "switched_off", _("refused: the policy forbids it")
         LOST = "lost", _("lost: nobody knows whether the server acted")
@@ -929,6 +928,8 @@ class ParkedCall(models.Model):
     received_at = models.DateTimeField(_("round received at"))
     #: Whether the round came as an error, so that its retry is a plain call.
     plain = models.BooleanField(default=False, editable=False)
+    #: The task that the server goes on with the call as (``calls.tasks``), as JSON text.
+    task = models.TextField(blank=True, editable=False)
     #: Stands for the process that is resuming it, until the moment below.
     lease = models.UUIDField(null=True, editable=False)
     #: By the clock of the database: the clocks of two hosts may differ.

@@ -24,7 +24,6 @@ from .refusals import WHERE
 from .replies import (
     CallEndedError,
     RoundLostError,
-    ServerWorkingPending,
     TooManyRoundsError,
     URLDeclinedError,
 )
@@ -90,6 +89,7 @@ class Ended:
             "options": "{}",
             "requests": "{}",
             "request_state": "null",
+            "task": "",
             "unsent_reason": "",
             "working_since": None,
             "lease": None,
@@ -170,8 +170,6 @@ class Outcome:
         """
         if self.code == Code.FINISHED and self.result is not None:
             return None
-        if self.code == Code.TASK:
-            return ServerWorkingPending(self.server, self.tool, task=self.result)
         if self.code == Code.LOST:
             return RoundLostError(self.server, self.tool, self.reason)
         if self.code in (Code.REFUSED, Code.SWITCHED_OFF):

@@ -94,7 +94,7 @@ def _look_after(now: datetime, limit: int) -> set[uuid.UUID]:
         mine = due.filter(pk__in=found).order_by("pk")
         lock_now(mine)
         skips = connections[mine.db].features.has_select_for_update_skip_locked
-        columns = ("scope", "call", "server", "tool", "looked", "round", "outcome")
+        columns = ("scope", "call", "server", "tool", "looked", "round", "outcome", "task")
         rows = list(mine.only(*columns).select_for_update(skip_locked=skips))
         for told, alike in groupby(sorted(rows, key=_times_told), key=_times_told):
             # If nobody resumes a call, it is due again.
@@ -105,6 +105,9 @@ def _look_after(now: datetime, limit: int) -> set[uuid.UUID]:
                 changes = {"looked": told}
             keys = [row.pk for row in alike]
             parking.rows().filter(pk__in=keys).update(look_at=now + pause, **changes)
+        if tasks := [row.pk for row in rows if row.task]:
+            # If a worker dies that reads one, another reads it soon.
+            parking.rows().filter(pk__in=tasks).update(look_at=now + settings.RESUME_AFTER)
         for row in rows:
             _tell(row)
         return rows

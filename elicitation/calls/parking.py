@@ -45,6 +45,7 @@ from .ended import AlreadyEnded, AnyCall, Code, Ended, Outcome, announce
 from .lease import CallInProgressError, Lease
 from .replies import NotSentError
 from .requests import PolicyRefusal, read_requests, response, wanted_answers
+from .tasks import Task
 from .values import STARTED, Call, Round
 
 logger = logging.getLogger("elicitation")
@@ -624,6 +625,7 @@ def _row(call: Call, round: Round, carried: Carried) -> ParkedCall:
         request_state=encode_json("request state", round.request_state, settings.MAX_CALL_BYTES),
         received_at=round.received_at,
         plain=round.plain,
+        task="" if round.task is None else round.task.as_json(),
         # A first round nearly always asks: its row then needs no second statement.
         asked=1 if round.requests else 0,
         working_since=carried.working_since,
@@ -672,6 +674,7 @@ _CHANGES = (
     "request_state",
     "received_at",
     "plain",
+    "task",
     "fresh_after",
     "asked",
     "unsent_reason",
@@ -852,9 +855,13 @@ class _Before:
             )
 
 
-def leave_working(lease: Lease, *, looked: int, look_at: datetime) -> None:
+def leave_working(
+    lease: Lease, *, looked: int, look_at: datetime, task: Task | None = None
+) -> None:
     """Give back a call whose server is at work; it is looked after again at ``look_at``."""
-    changes = {"looked": looked, "look_at": look_at}
+    changes: dict[str, Any] = {"looked": looked, "look_at": look_at}
+    if task is not None:
+        changes["task"] = task.left_until(look_at).as_json()
     in_transaction(lambda: lease.rows().update(**_GIVEN_BACK, **changes))
 
 

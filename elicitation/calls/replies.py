@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ..conf import settings
 from ..core import ElicitationError, ElicitationPending
@@ -45,6 +45,9 @@ REPLIES: Final[Mapping[str, Reply]] = MappingProxyType(
             Event.WORKS, "the server is at work and wants its state back", "MCP 2026-07-28, mrtr"
         ),
         "task": Reply(Event.TASK, "the call goes on as a task", "SEP-2663"),
+        "task_not_read": Reply(
+            Event.NOT_SENT, "a task could not be read; to read it changes nothing", "SEP-2663"
+        ),
         "invalid_request_state": Reply(
             Event.UNREAD,
             "the server could not read its state, and says so instead of acting on the answer",
@@ -184,9 +187,8 @@ class NotSentError(ElicitationError):
 class ServerWorkingPending(ElicitationPending):
     """The server is at work on the call and asks nothing.
 
-    ``look_at`` is when the call is looked after next, an aware datetime. ``task`` is what the
-    server sent if it goes on with the call as a task (MCP's Tasks extension): the call is over
-    for this app then, there is no ``parked_call_id``, and the host asks the server for the task.
+    ``look_at`` is when the call is looked after next, an aware datetime. It may
+    go on with the call as a task (MCP's Tasks extension).
     """
 
     def __init__(
@@ -196,7 +198,6 @@ class ServerWorkingPending(ElicitationPending):
         *,
         parked_call_id: uuid.UUID | None = None,
         look_at: datetime | None = None,
-        task: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(
             server_name=server,
@@ -208,7 +209,6 @@ class ServerWorkingPending(ElicitationPending):
         )
         self.code = "working"
         self.look_at = look_at
-        self.task = task
 
     def as_tool_result(self) -> str:
         """A text for the agent's model. It repeats nothing that the server wrote."""

@@ -33,7 +33,8 @@ class State(Enum):
     DECLINING = "declining"
     #: What the server asks cannot be put to a person: it gets ``decline``, and the call is over.
     REFUSING = "refusing"
-    #: The server sent a state and asks nothing: it gets the state again, after a pause.
+    #: The server sent a state and asks nothing: it gets the state again, after a pause. Or it
+    #: has made a task, which is read again.
     WORKING = "working"
     #: The server asks again for a URL that a person agreed to open: it gets the consent again.
     WAITING = "waiting"
@@ -42,7 +43,7 @@ class State(Enum):
     STARTED = "started"
     #: People have to answer. The call goes on once they did.
     PARKED = "parked"
-    #: The server is still at work, or has made a task. The call is looked after.
+    #: The server is still at work, or its task is. The call is looked after.
     LEFT_WORKING = "left_working"
     #: The request did not reach the server. The call stays parked, its answers usable.
     NOT_SENT = "not_sent"
@@ -52,15 +53,21 @@ class State(Enum):
     REFUSED = "refused"
     #: Nobody can know whether the server acted on what was sent.
     LOST = "lost"
+    #: The server goes on by itself no more: its task failed, was cancelled, or is forgotten.
+    ENDED = "ended"
 
 
 class Event(Enum):
-    """What came of an action. The first seven are replies (see ``replies.REPLIES``)."""
+    """What came of an action. The first nine are replies (see ``replies.REPLIES``)."""
 
     RESULT = "result"
     ASKS = "asks"
     WORKS = "works"
     TASK = "task"
+    #: A task has ended without a result.
+    TASK_ENDED = "task_ended"
+    #: Nobody can know whether an answer reached a task; the task itself can still be read.
+    ANSWER_LOST = "answer_lost"
     UNREAD = "unread"
     NOT_SENT = "not_sent"
     UNKNOWN = "unknown"
@@ -95,7 +102,9 @@ _RETRIED: Final[Mapping[Event, State]] = MappingProxyType(
         _E.RESULT: _S.FINISHED,
         _E.ASKS: _S.ASKED,
         _E.WORKS: _S.WORKING,
-        _E.TASK: _S.LEFT_WORKING,
+        _E.TASK: _S.WORKING,
+        _E.TASK_ENDED: _S.ENDED,
+        _E.ANSWER_LOST: _S.WORKING,
         _E.UNREAD: _S.CALLING,
         _E.UNREAD_AGAIN: _S.LOST,
         _E.NOT_SENT: _S.NOT_SENT,
@@ -110,7 +119,7 @@ MOVES: Final[Mapping[State, Mapping[Event, State]]] = MappingProxyType(
             _E.RESULT: _S.FINISHED,
             _E.ASKS: _S.ASKED,
             _E.WORKS: _S.WORKING,
-            _E.TASK: _S.LEFT_WORKING,
+            _E.TASK: _S.WORKING,
             # Without an answer on its way there is nothing to lose.
             _E.UNREAD: _S.NOT_SENT,
             _E.NOT_SENT: _S.NOT_SENT,
@@ -120,7 +129,7 @@ MOVES: Final[Mapping[State, Mapping[Event, State]]] = MappingProxyType(
             _E.RESULT: _S.FINISHED,
             _E.ASKS: _S.ASKED,
             _E.WORKS: _S.WORKING,
-            _E.TASK: _S.LEFT_WORKING,
+            _E.TASK: _S.WORKING,
             # To call again would bring the same.
             _E.UNREAD: _S.LOST,
             _E.NOT_SENT: _S.NOT_SENT,
@@ -147,6 +156,8 @@ MOVES: Final[Mapping[State, Mapping[Event, State]]] = MappingProxyType(
                 _E.ASKS,
                 _E.WORKS,
                 _E.TASK,
+                _E.TASK_ENDED,
+                _E.ANSWER_LOST,
                 _E.UNREAD,
                 _E.NOT_SENT,
                 _E.UNKNOWN,
@@ -173,7 +184,15 @@ MOVES: Final[Mapping[State, Mapping[Event, State]]] = MappingProxyType(
 
 #: Where a pass through the rounds stops.
 ENDS: Final = frozenset(
-    {_S.PARKED, _S.LEFT_WORKING, _S.NOT_SENT, _S.FINISHED, _S.REFUSED, _S.LOST}
+    {
+        _S.PARKED,
+        _S.LEFT_WORKING,
+        _S.NOT_SENT,
+        _S.FINISHED,
+        _S.REFUSED,
+        _S.LOST,
+        _S.ENDED,
+    }
 )
 
 
@@ -214,6 +233,8 @@ SETTLED_BY: Final[Mapping[Event, Answer]] = MappingProxyType(
         _E.ASKS: Answer.DELIVERED,
         _E.WORKS: Answer.DELIVERED,
         _E.TASK: Answer.DELIVERED,
+        _E.TASK_ENDED: Answer.LOST,
+        _E.ANSWER_LOST: Answer.LOST,
         _E.UNREAD: Answer.TAKEN,
         _E.NOT_SENT: Answer.TAKEN,
         _E.UNREAD_AGAIN: Answer.LOST,

@@ -23,6 +23,7 @@ from ..models import (
     parked_call_id,
 )
 from ..store import DatabaseFormAnswerStore
+from .tasks import Task
 
 #: The methods of the requests that can ask (MCP 2026-07-28, basic/patterns/mrtr).
 TOOL, PROMPT, RESOURCE = "tools/call", "prompts/get", "resources/read"
@@ -172,6 +173,8 @@ class Round:
     request_state: str | None = field(repr=False)
     received_at: datetime = field(default_factory=timezone.now)
     plain: bool = False
+    #: The task that the server goes on with the call as.
+    task: Task | None = None
 
     @classmethod
     def of(cls, parked: ParkedCall) -> Self:
@@ -182,4 +185,5 @@ class Round:
             request_state=json.loads(parked.request_state),
             received_at=parked.received_at,
             plain=parked.plain,
+            task=Task.from_json(parked.task),
         )

@@ -38,12 +38,13 @@ from mcp.types import (
 from ..calls.refusals import note_refusal
 from ..calls.replies import REPLIES, NotSentError, RoundLostError
 from ..calls.requests import unanswered_action
-from ..conf import NamedServer
+from ..conf import NamedServer, settings
 from ..core import ElicitationError
 from ..inbox.listening import between_requests
 from ..models import ServerPolicy
 from .client import declared
 from .host import Host
+from .methods import TasksExtension
 from .replies import is_refusal
 from .transport import connect, http_client
 
@@ -250,6 +251,8 @@ class Connection:
         # The server is asked which era it speaks, also for a call that goes on from a round: what
         # an older server makes of an answer cannot be known.
         options = declared(self.policy, callback=self._ask) | {"mode": "auto"}
+        if settings.TASKS:
+            options["extensions"] = [TasksExtension()]
         if server.command:
             parameters = mcp.StdioServerParameters(
                 command=server.command,

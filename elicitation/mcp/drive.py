@@ -26,7 +26,7 @@ from mcp.types import (
 from pydantic import ValidationError
 
 from .. import backoff, inbox
-from ..calls import parking
+from ..calls import parking, tasks
 from ..calls.ended import BROKEN_OFF, Code, Ended
 from ..calls.hand import Hand, is_decline
 from ..calls.keeping import kept
@@ -37,6 +37,7 @@ from ..calls.replies import (
     NOT_STORED,
     REPLIES,
     WORKING_TOO_LONG,
+    CallEndedError,
     NotSentError,
     RoundLostError,
     ServerWorkingPending,
@@ -51,6 +52,7 @@ from ..calls.requests import (
 )
 from ..calls.rounds import SETTLED_BY, Event, Rounds, State
 from ..calls.steps import step, to_the_end
+from ..calls.tasks import Task
 from ..calls.values import STARTED, TOOL, Call, Round
 from ..conf import settings
 from ..core import ElicitationError, ElicitationRefusal, SchemaRefusal
@@ -155,6 +157,7 @@ class Drive:
         self.error: Exception | None = None
         self.reason = ""
         self.retry_after: float | None = None
+        self.task_ended: Ended | None = None
         self.refusal: ElicitationRefusal | TooLargeError | None = None
         if resumed is not None:
             self._go_on(resumed)
@@ -169,6 +172,9 @@ class Drive:
             begin = State.LEFT_WORKING
         elif resumed.round.number == STARTED:
             begin = State.STARTED
+        elif resumed.round.task and not (resumed.taken or resumed.is_complete or resumed.refusal):
+            # A process may have died with the answer: first see whether the task still asks.
+            begin = State.LEFT_WORKING
         self.rounds = Rounds(begin)
         self.rounds.feed(Event.RESUMED)
         if resumed.refusal is not None:
@@ -426,6 +432,8 @@ class Drive:
         """Call again after a pause, for a server that sent a state and asks nothing."""
         assert self.round is not None
         self.working_since = self.working_since or timezone.now()
+        if self.round.task is not None:
+            return await self._look_at(self.round, self.round.task)
         is_looked_after = self.pauses == 0 and self.is_stored
         is_started = self.resumed is not None and self.resumed.round.number == STARTED
         is_news = bool(self.hand.deliveries()) or is_started or self.pauses == MAX_PAUSES
@@ -449,6 +457,24 @@ class Drive:
         if event is Event.NOT_SENT and self.call is not None and not self.is_stored:
             # Else what the server has begun would be lost with its state.
             await self._store(self.call)
+        return event
+
+    async def _look_at(self, round: Round, task: Task) -> Event:
+        """Read a task once, if it is time; else leave it to be looked after."""
+        now = timezone.now()
+        if self.call is None:
+            await asyncio.sleep(task.poll.total_seconds())
+        elif not self.is_stored:
+            # What was delivered is noted with it, in one transaction.
+            await self._store(self.call)
+            return Event.PATIENCE_OVER
+        elif self.resumed is None or self.pauses or task.next_read(now) > now:
+            return Event.PATIENCE_OVER
+        self.pauses += 1
+        await self._check_lease()
+        event = await self._send(round.number, round)
+        if event not in (Event.WORKS, Event.NOT_SENT):
+            self.working_since = None
         return event
 
     # --- URLs that a server asks for again ---------------------------------------------------
@@ -532,6 +558,8 @@ class Drive:
         responses: Mapping[str, InputResponse] | None,
     ) -> Event:
         sent_at = timezone.now()
+        if round is not None and round.task is not None:
+            return await self._send_to_task(round, round.task, number, responses, sent_at)
         if round is not None and round.plain:
             round = responses = None
         request = methods.request(
@@ -543,6 +571,15 @@ class Drive:
             request_state=None if round is None else round.request_state,
             _meta=self.options.get("meta"),
         )
+        error, exchange = await self._exchanged(request)
+        try:
+            return self._read(error, exchange, number, sent_at)
+        except SchemaRefusal as refusal:
+            return self._judge(refusal, exchange)
+
+    @sensitive_variables()
+    async def _exchanged(self, request: Any) -> tuple[Exception | None, Exchange]:
+        """Send one request, and return what is known of it."""
         error: Exception | None = None
         with noted() as exchange:
             try:
@@ -556,10 +593,99 @@ class Drive:
             except Exception as caught:
                 # The SDK's frames have the answers that were sent, and its texts may quote them.
                 error = caught.with_traceback(None)
-        try:
-            return self._read(error, exchange, number, sent_at)
-        except SchemaRefusal as refusal:
-            return self._judge(refusal, exchange)
+        return error, exchange
+
+    @sensitive_variables()
+    async def _send_to_task(
+        self,
+        round: Round,
+        task: Task,
+        number: int,
+        responses: Mapping[str, InputResponse] | None,
+        sent_at: datetime,
+    ) -> Event:
+        """Read a task, or answer what it asks, and say what came back (SEP-2663)."""
+        params: dict[str, Any] = {"taskId": task.id}
+        method = "tasks/get"
+        if responses is not None:
+            method = "tasks/update"
+            params["inputResponses"] = {
+                key: response.model_dump(by_alias=True, mode="json", exclude_none=True)
+                for key, response in responses.items()
+            }
+        request = methods.TaskRequest(method=method, params=params)
+        error, exchange = await self._exchanged(request)
+        if exchange.reply is None and responses is None:
+            assert error is not None
+            self._judge(error, exchange)
+            if isinstance(error, MCPError) and error.code == replies.INVALID_PARAMS:
+                return self._task_ended(Code.LOST, tasks.UNKNOWN)
+            self.reason = "task_not_read"
+            return Event.NOT_SENT
+        if exchange.reply is None:
+            assert error is not None
+            event = self._judge(error, exchange)
+            if isinstance(error, MCPError) and error.code == replies.INVALID_PARAMS:
+                return self._task_ended(Code.LOST, tasks.UNKNOWN)
+            if event is Event.NOT_SENT:
+                return event
+            # The task goes on. If it still asks when it is read again, the person is asked again.
+            self._begin(replace(round, requests={}, received_at=sent_at))
+            return Event.ANSWER_LOST
+        if responses is not None:
+            task = task.answering(list(responses))
+            self._begin(replace(round, requests={}, task=task, received_at=sent_at))
+            return Event.WORKS
+        return self._read_task(exchange.reply, round, task, sent_at)
+
+    @sensitive_variables()
+    def _read_task(
+        self, reply: Mapping[str, Any], round: Round, before: Task, sent_at: datetime
+    ) -> Event:
+        """Say what a task is doing, as ``tasks/get`` returned it."""
+        task, status = before.read(reply), reply.get("status")
+        if status == "completed" and isinstance(reply.get("result"), Mapping):
+            result = {"resultType": "complete"} | reply["result"]
+            try:
+                self.reason, self.result = replies.read_reply(result, self.method)
+            except SchemaRefusal:
+                return self._task_ended(Code.LOST, tasks.FAILED)
+            self.reply = result
+            return Event.RESULT if self.reason == "result" else Event.UNKNOWN
+        if status == "failed":
+            return self._task_ended(Code.GIVEN_UP, tasks.FAILED)
+        if status == "cancelled":
+            return self._task_ended(Code.CANCELLED, tasks.CANCELLED)
+        if status == "input_required":
+            asked = reply.get("inputRequests")
+            new = {
+                key: request
+                for key, request in (asked.items() if isinstance(asked, Mapping) else ())
+                if key not in before.answered
+            }
+            if new and all(
+                isinstance(each, Mapping) and isinstance(each.get("method"), str)
+                for each in new.values()
+            ):
+                self._begin(
+                    replace(
+                        round,
+                        number=round.number + 1,
+                        requests=new,
+                        task=task,
+                        received_at=sent_at,
+                    )
+                )
+                return Event.ASKS
+        if task.has_expired(timezone.now()):
+            return self._task_ended(Code.EXPIRED, tasks.EXPIRED)
+        if task != before or round.requests:
+            self._begin(replace(round, requests={}, task=task))
+        return Event.WORKS
+
+    def _task_ended(self, code: str, reason: str) -> Event:
+        self.task_ended = Ended(code=code, reason=reason)
+        return Event.TASK_ENDED
 
     @sensitive_variables()
     def _read(
@@ -574,7 +700,18 @@ class Drive:
             # It arrived: whatever happened to it afterwards, this is what the server said.
             self.reason, reply = replies.read_reply(exchange.reply, self.method)
             event = REPLIES[self.reason].event
-            if event in (Event.ASKS, Event.WORKS):
+            if event is Event.TASK:
+                task = Task.of(reply, sent_at)
+                self._begin(
+                    Round(
+                        number=number,
+                        requests={},
+                        request_state=None,
+                        received_at=sent_at,
+                        task=task,
+                    )
+                )
+            elif event in (Event.ASKS, Event.WORKS):
                 self._begin(replies.round_of(reply, number, sent_at))
             else:
                 self.result, self.reply = reply, exchange.reply
@@ -613,6 +750,11 @@ class Drive:
         if state is State.LOST:
             logger.warning("A round was lost", extra=self._log_fields() | {"reason": self.reason})
             raise RoundLostError(self.server, self.tool, self.reason)
+        if state is State.ENDED:
+            ended = self._ended()
+            if ended.code == Code.LOST:
+                raise RoundLostError(self.server, self.tool, ended.reason)
+            raise CallEndedError(self.server, self.tool, ended.code, ended.reason)
         if state is State.REFUSED:
             assert self.refusal is not None
             raise self.refusal
@@ -631,6 +773,9 @@ class Drive:
             return Ended(code=Code.FINISHED, result=self.reply)
         if self.rounds.state is State.LOST:
             return Ended(code=Code.LOST, reason=self.reason)
+        if self.rounds.state is State.ENDED:
+            assert self.task_ended is not None
+            return self.task_ended
         refusal = self.refusal
         assert refusal is not None
         return Ended(
@@ -642,23 +787,31 @@ class Drive:
 
     async def _leave_working(self) -> Exception:
         """Leave a call whose server is at work, to be looked after again."""
-        working = partial(ServerWorkingPending, self.server, self.tool)
-        if self.reason == "task":
-            # The round is answered, and goes on as a task: to retry it would start another one.
-            await self._recorded(self._close, Ended(code=Code.TASK, result=self.reply))
-            return working(task=self.result)
         assert self.lease is not None
         assert self.working_since is not None
         if timezone.now() - self.working_since > settings.WORKING_TTL:
             await self._recorded(self._close, Ended(code=Code.LOST, reason=WORKING_TOO_LONG))
             return RoundLostError(self.server, self.tool, WORKING_TOO_LONG)
         look_at = await step(self._look_again)
-        return working(parked_call_id=self.lease.parked_call_id, look_at=look_at)
+        return ServerWorkingPending(
+            self.server,
+            self.tool,
+            parked_call_id=self.lease.parked_call_id,
+            look_at=look_at,
+        )
 
     def _look_again(self) -> datetime:
         """Give the call back, to be looked after again; return when."""
         assert self.lease is not None
         looked = 0 if self.resumed is None else self.resumed.row.looked
+        if self.round is not None and self.round.task is not None:
+            # No more often than its server says, and no less.
+            task, now = self.round.task, timezone.now()
+            again: datetime = task.next_read(now)
+            if again == now:
+                again = now + task.poll
+            parking.leave_working(self.lease, looked=0, look_at=again, task=task)
+            return again
         look_at: datetime = timezone.now() + backoff.pause(looked, FIRST_LOOK, LONGEST_LOOK)
         parking.leave_working(self.lease, looked=looked + 1, look_at=look_at)
         return look_at

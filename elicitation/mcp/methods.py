@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from mcp.client.extension import ClientExtension
 from mcp.types import (
     CallToolRequest,
     CallToolRequestParams,
@@ -17,7 +18,11 @@ from mcp.types import (
     ReadResourceResult,
     Result,
 )
+from mcp.types import (
+    Request as AnyRequest,
+)
 
+from ..calls.tasks import TASKS
 from ..calls.values import PROMPT, RESOURCE, TOOL
 
 Request = CallToolRequest | GetPromptRequest | ReadResourceRequest
@@ -51,3 +56,16 @@ def request(method: str, name: str, arguments: Mapping[str, Any] | None, **param
     what = arguments if method == RESOURCE else {"name": name, "arguments": arguments}
     made: Request = kind.request(params=kind.params(**(what or {}), **params))
     return made
+
+
+class TasksExtension(ClientExtension):
+    """Declares the Tasks extension. What it makes of a reply is read in ``replies``."""
+
+    identifier = TASKS
+
+
+class TaskRequest(AnyRequest[dict[str, Any], str]):
+    """A request about a task: ``tasks/get``, ``tasks/update`` or ``tasks/cancel``."""
+
+    # The header `Mcp-Name` is the id of the task (SEP-2663).
+    name_param = "taskId"

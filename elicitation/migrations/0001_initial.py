@@ -213,6 +213,7 @@ class Migration(migrations.Migration):
                 ),
                 ("received_at", models.DateTimeField(verbose_name="round received at")),
                 ("plain", models.BooleanField(default=False, editable=False)),
+                ("task", models.TextField(blank=True, editable=False)),
                 ("lease", models.UUIDField(editable=False, null=True)),
                 (
                     "leased_until",
@@ -231,7 +232,6 @@ class Migration(migrations.Migration):
                         blank=True,
                         choices=[
                             ("finished", "finished"),
-                            ("task", "goes on as a task"),
                             ("refused", "refused: what was asked is put to nobody"),
                             ("switched_off", "refused: the policy forbids it"),
                             ("lost", "lost: nobody knows whether the server acted"),

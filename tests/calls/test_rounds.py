@@ -40,7 +40,7 @@ def test_every_state_can_be_reached_and_left_or_is_an_end() -> None:
     ):
         reached |= more
     assert reached == set(State)
-    finished = {State.FINISHED, State.REFUSED, State.LOST}
+    finished = {State.FINISHED, State.REFUSED, State.LOST, State.ENDED}
     assert set(MOVES) == set(State) - finished
     assert finished < ENDS
 
@@ -234,7 +234,7 @@ def test_no_answer_is_in_two_places_and_none_vanishes(data: st.DataObject) -> No
         if process.rounds.has_ended:
             process.ledger.forget()
         ended = process.rounds.state
-        if ended in (State.FINISHED, State.REFUSED, State.LOST):
+        if ended in (State.FINISHED, State.REFUSED, State.LOST, State.ENDED):
             break
         state = ended if ended in (State.PARKED, State.LEFT_WORKING) else State.NOT_SENT
         if state is State.PARKED and data.draw(st.booleans()):

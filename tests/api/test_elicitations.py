@@ -104,8 +104,11 @@ def test_a_question_is_shown_as_it_is_asked(api: APIClient, user: User) -> None:
         "asked_at": shown["asked_at"],
         "deadline": shown["deadline"],
         "closed_at": None,
+        "page_url": elicitation.get_absolute_url(),
         "fingerprint": elicitation.fingerprint,
         "url": None,
+        "scope_url": "",
+        "result_url": "",
     }
     assert [question["id"] for question in questions] == [
         "seats", "plan", "extras", "mail", "ratio", "sure", "size",

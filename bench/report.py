@@ -44,13 +44,15 @@ def _flow(found: Found) -> Iterator[str]:
         "each kind, in turn."
     )
     yield ""
-    yield "| | median, ms | middle half, ms | CPU, ms | requests | statements | ours takes |"
+    yield "| | median, ms | middle half, ms | CPU, ms | requests | statements | compared with it |"
     yield "|---|---:|---:|---:|---:|---:|---|"
-    ratios = {line["kind"]: line for line in found["ratios"]}
     for kind, one in found["kinds"].items():
         low, _median, high = one["quartiles"]
-        ratio = ratios.get(kind)
-        takes = f"{ratio['ratio']:.2f} times as long, {_must(ratio, '≤', 'most')}" if ratio else ""
+        takes = "; ".join(
+            f"{line['ours']} takes {line['ratio']:.2f} times as long, {_must(line, '≤', 'most')}"
+            for line in found["ratios"]
+            if line["kind"] == kind
+        )
         yield (
             f"| {kind} | {one['median']:.1f} | {low:.1f} to {high:.1f} | {one['cpu']:.1f} | "
             f"{_sum(one, 'requests')} | {_sum(one, 'statements')} | {takes} |"

@@ -82,6 +82,7 @@ EXTREMES: dict[str, list[tuple[Any, str]]] = {
     ],
     "METRICS": [*FLAGS, (True, WORKS)],
     "EMAIL": FLAGS,
+    "TASKS": [*FLAGS, (True, WORKS)],
     "BASE_URL": [
         ("example.com", REFUSED),
         ("https://example.com/", REFUSED),

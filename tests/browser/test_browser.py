@@ -62,7 +62,8 @@ def long_and_odd() -> dict[str, Any]:
         {"type": "array", "items": {"type": "string", "enum": options}},
         {"type": "string", "title": LONG_LABEL[:200], "description": LONG[:2000]},
     ]
-    return schema(**{f"property_{'x' * 50}_{n}": kinds[n % 4] for n in range(16)})
+    # As many as there may be with texts of this length.
+    return schema(**{f"property_{'x' * 50}_{n}": kinds[n % 4] for n in range(8)})
 
 
 def go(tab: Page, elicitation: Elicitation) -> None:

@@ -51,6 +51,7 @@ class Host:
         self.user = user
         self.way = way
         self.mode = "2026-07-28"
+        self.patience = PATIENCE
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[mcp.Client]:
@@ -59,7 +60,7 @@ class Host:
             async with mcp.Client(self.server.url, **options) as client:
                 yield client
         else:
-            timeout = httpx2.Timeout(5, read=PATIENCE)
+            timeout = httpx2.Timeout(5, read=self.patience)
             async with (
                 http_client(timeout=timeout) as http,
                 connect(self.server.url, http=http, **options) as client,

@@ -433,6 +433,7 @@ def test_case_A12_a_session_of_another_server_gets_nothing(host: Host) -> None:
 
 def test_case_A13_a_late_first_reply_does_not_turn_the_call_back(host: Host) -> None:
     server = host.server
+    host.patience = 60
     late = threading.Event()
     server.first = held(late, asks("late"))
     server.retry = asks("second", SEATS, "How many?")

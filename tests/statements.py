@@ -12,8 +12,15 @@ if TYPE_CHECKING:
 
     import pytest
 
-#: Closing: the row is read and changed where nobody was first, and an answer left for the server.
-CLOSED = ["SELECT", "BEGIN", "UPDATE", "INSERT", "COMMIT"]
+
+def told() -> list[str]:
+    """How open pages of other processes hear of a change, after its commit."""
+    return ["NOTIFY"] if connection.vendor == "postgresql" else []
+
+
+def closed() -> list[str]:
+    """Closing: the row is read and changed where nobody was first, and an answer is left."""
+    return ["SELECT", "BEGIN", "UPDATE", "INSERT", "COMMIT", *told()]
 
 
 def statements(face: Callable[[], Any]) -> list[str]:
@@ -23,7 +30,7 @@ def statements(face: Callable[[], Any]) -> list[str]:
     assert response.status_code in (200, 302), response.content
     others = ("django_session", "auth_user", "authtoken_token")
     return [
-        query["sql"].split()[0]
+        "NOTIFY" if "pg_notify" in query["sql"] else query["sql"].split()[0]
         for query in captured.captured_queries
         if not any(f"FROM {connection.ops.quote_name(table)}" in query["sql"] for table in others)
     ]

@@ -14,7 +14,7 @@ from elicitation.core import FormElicitation, FormSchema
 from elicitation.core import schema as core_schema
 from elicitation.models import Elicitation, StoredFormAnswer
 from tests.asking import ask, ask_to_open, schema
-from tests.statements import CLOSED, counted, statements
+from tests.statements import closed, counted, statements, told
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -30,26 +30,26 @@ def form(elicitation: Elicitation, **typed: str) -> dict[str, str]:
 
 def test_an_answer(ada: Client, user: User) -> None:
     asked = ask(user, BUY)
-    assert statements(lambda: ada.post(asked.get_absolute_url(), form(asked))) == CLOSED
+    assert statements(lambda: ada.post(asked.get_absolute_url(), form(asked))) == closed()
     assert StoredFormAnswer.objects.get().answers["plan"].selected == ("pro",)
 
 
 def test_a_decline(ada: Client, user: User) -> None:
     url = reverse("elicitation:decline", args=[ask(user, BUY).pk])
-    assert statements(lambda: ada.post(url)) == CLOSED
+    assert statements(lambda: ada.post(url)) == closed()
 
 
 def test_a_consent(ada: Client, user: User) -> None:
     asked = ask_to_open(user)
     url = reverse("elicitation:consent", args=[asked.pk])
-    assert statements(lambda: ada.post(url, form(asked))) == CLOSED
+    assert statements(lambda: ada.post(url, form(asked))) == closed()
 
 
 def test_going_on(ada: Client, user: User) -> None:
     asked = ask_to_open(user, parked=True)
     ada.post(reverse("elicitation:consent", args=[asked.pk]), form(asked))
     url = reverse("elicitation:continue", args=[asked.pk])
-    assert statements(lambda: ada.post(url)) == ["SELECT", "BEGIN", "UPDATE", "COMMIT"]
+    assert statements(lambda: ada.post(url)) == ["SELECT", "BEGIN", "UPDATE", "COMMIT", *told()]
 
 
 def test_what_does_not_fit_is_written_nowhere(ada: Client, user: User) -> None:

@@ -12,7 +12,7 @@ from elicitation.core import FormElicitation, FormSchema
 from elicitation.core import schema as core_schema
 from elicitation.models import Elicitation
 from tests.asking import ask, ask_to_open, schema
-from tests.statements import CLOSED, counted, statements
+from tests.statements import closed, counted, statements
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -29,17 +29,17 @@ def post(client: Client, face: str, asked: Elicitation, **body: object) -> objec
 
 def test_an_answer(ada: Client, user: User) -> None:
     asked = ask(user, BUY)
-    assert statements(lambda: post(ada, "answer", asked, content={"plan": "pro"})) == CLOSED
+    assert statements(lambda: post(ada, "answer", asked, content={"plan": "pro"})) == closed()
 
 
 def test_a_decline(ada: Client, user: User) -> None:
     asked = ask(user, BUY)
-    assert statements(lambda: post(ada, "decline", asked)) == CLOSED
+    assert statements(lambda: post(ada, "decline", asked)) == closed()
 
 
 def test_a_consent(ada: Client, user: User) -> None:
     asked = ask_to_open(user)
-    assert statements(lambda: post(ada, "consent", asked)) == CLOSED
+    assert statements(lambda: post(ada, "consent", asked)) == closed()
 
 
 def test_the_answer_is_checked_once_and_its_schema_parsed_once(

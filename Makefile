@@ -43,8 +43,8 @@ test: lint ## run lint, then the tests on SQLite with their coverage
 	$(BIN)/python -m pytest --numprocesses auto --cov --cov-report=
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --include='elicitation/core/*' --fail-under=100
-	@echo "Left to .ci/run: PostgreSQL, MariaDB, the newest Django, make conformance, make clients," \
-		"make docs, make release-check."
+	@echo "Left to .ci/run: PostgreSQL, MariaDB, the newest Django, make conformance, make clients." \
+		"Left to you: make docs, make release-check."
 
 test-fast: $(DEV_STAMP) ## run the tests without processes, browsers and servers, on SQLite
 	env -u DATABASE_URL $(BIN)/python -m pytest -q -m "not slow" --numprocesses 2

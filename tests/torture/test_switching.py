@@ -13,7 +13,15 @@ from tests.torture.switching import judge
 
 
 def test_nothing_is_sent_by_a_take_that_began_after_the_commit() -> None:
-    command = [sys.executable, "-m", "tests.torture.switching", "--seconds", "6", "--workers", "3"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.torture.switching",
+        "--seconds",
+        "15",
+        "--workers",
+        "3",
+    ]
     done = subprocess.run(
         command,
         cwd=BASE_DIR,

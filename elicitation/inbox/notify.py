@@ -104,6 +104,14 @@ def _link(elicitation: Elicitation) -> str:
     return url
 
 
+def _connection() -> Any:
+    """Return a connection that is not waited for without end; ``None`` for Django's default."""
+    # From Django 6.1 on, MAILERS has the time-outs, and EMAIL_TIMEOUT cannot be read beside it.
+    if getattr(django_settings, "MAILERS", None):
+        return None
+    return get_connection(timeout=django_settings.EMAIL_TIMEOUT or PATIENCE)
+
+
 def _message(elicitation: Elicitation, url: str, address: str) -> EmailMultiAlternatives:
     policy = ServerPolicy.objects.for_server(elicitation.server)
     context = {
@@ -118,7 +126,7 @@ def _message(elicitation: Elicitation, url: str, address: str) -> EmailMultiAlte
         render_to_string("elicitation/email/asked.txt", context),
         to=[address],
         headers={"Auto-Submitted": "auto-generated"},
-        connection=get_connection(timeout=django_settings.EMAIL_TIMEOUT or PATIENCE),
+        connection=_connection(),
     )
     html = render_to_string("elicitation/email/asked.html", context)
     message.attach_alternative(html, "text/html")

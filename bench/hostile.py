@@ -90,7 +90,7 @@ def documents() -> Iterator[tuple[str, bool, dict[str, Any]]]:
             for shape, properties in schemas(unit, limits):
                 found = {"type": "object", "properties": properties}
                 yield f"{costly}, {shape}", is_wide, found
-    ignored = [[]] * ((DEFAULT_LIMITS.schema_chars - 200) // 4)
+    ignored = [[]] * (DEFAULT_LIMITS.values - 20)
     small = {"type": "object", "properties": {"a": {"type": "string"}}, "$defs": ignored}
     yield "keywords that are ignored", False, small
 

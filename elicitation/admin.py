@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from django.contrib import admin, messages
+from django.contrib.admin.actions import delete_selected
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ImproperlyConfigured, PermissionDenied
@@ -565,7 +566,7 @@ class ServerPolicyAdmin(ClosedLookups):
     list_display = ("server", "label", "policy", "allow_confirmation", "prefill")
     list_filter = ("policy",)
     search_fields = ("server", "label")
-    actions = ("switch_off_selected",)
+    actions = ("switch_off_selected", "delete_selected")
 
     def get_readonly_fields(
         self, request: HttpRequest, obj: ServerPolicy | None = None
@@ -655,14 +656,15 @@ class ServerPolicyAdmin(ClosedLookups):
 
     # --- Reset to the default ----------------------------------------------------------------
 
-    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Call the deletion what it does."""
-        actions: dict[str, Any] = super().get_actions(request)
-        if "delete_selected" in actions:
-            function, name, _description = actions["delete_selected"]
-            text = _("Reset the selected server policies to the default")
-            actions["delete_selected"] = (function, name, text)
-        return actions
+    @admin.action(
+        permissions=["delete"],
+        description=_("Reset the selected server policies to the default"),
+    )
+    def delete_selected(
+        self, request: HttpRequest, queryset: models.QuerySet[ServerPolicy]
+    ) -> HttpResponse | None:
+        """Do what Django's action of this name does, and call it what it is."""
+        return delete_selected(self, request, queryset)
 
     def change_view(
         self,

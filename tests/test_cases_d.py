@@ -31,11 +31,20 @@ WIDE: dict[str, Any] = {
 }
 
 
-def read(policy: ServerPolicy) -> inbox.ElicitationRequest:
-    params = {"mode": "form", "message": "Which?", "requestedSchema": WIDE}
+def read(
+    policy: ServerPolicy, requested_schema: dict[str, Any] = WIDE
+) -> inbox.ElicitationRequest:
+    params = {"mode": "form", "message": "Which?", "requestedSchema": requested_schema}
     request = {"method": "elicitation/create", "params": params}
     [asked_for] = read_requests({"k": request}, server=policy.server, tool="buy", policy=policy)
     return asked_for
+
+
+def test_what_is_ignored_counts_in_a_request() -> None:
+    """It is written as text and read again, which takes longer the more values there are."""
+    ignored = {"$defs": [[]] * (DEFAULT_LIMITS.values + 1)}
+    with pytest.raises(ElicitationRefusal, match="more than 4000 values"):
+        read(allow(), schema() | ignored)
 
 
 def asked(policy: ServerPolicy, user: User) -> Elicitation:

@@ -22,6 +22,7 @@ from ..core import (
     parse_requested_schema,
 )
 from ..core.elicitation import number_identical
+from ..core.schema import check_size
 from ..inbox import ElicitationRequest
 from ..models import ServerPolicy, StoredFormAnswer, TooLargeError, encode_json
 from ..store import DatabaseFormAnswerStore, WantedAnswer
@@ -122,6 +123,8 @@ def _read(
     requested_schema = params.get("requestedSchema")
     if not isinstance(requested_schema, Mapping):
         raise SchemaRefusal("it has no requested schema")
+    # Keywords that are ignored count, too: they are written as text and read again below.
+    check_size(requested_schema, policy.limits)
     try:
         text = encode_json("requested schema", requested_schema, settings.MAX_CALL_BYTES)
     except TooLargeError:

@@ -268,7 +268,7 @@ def parse_requested_schema(
             f"the requested schema asks for {len(properties)} properties; "
             f"at most {limits.properties} are accepted"
         )
-    _check_size(properties, limits)
+    check_size(properties, limits)
     required = _required(schema.get("required"))
     if not all(type(name) is str for name in properties):
         raise SchemaRefusal("the requested schema has a property name that is not a string")
@@ -279,9 +279,12 @@ def parse_requested_schema(
     return FormSchema(asked=tuple(parsed[name] for name in properties))
 
 
-def _check_size(properties: Mapping[str, object], limits: Limits) -> None:
-    """Count all values of the properties and the characters of all texts, and stop at a limit."""
-    left: list[object] = list(properties.values())
+def check_size(document: Mapping[str, object], limits: Limits) -> None:
+    """Count all values of a part of a schema and the characters of its texts.
+
+    Raises SchemaRefusal as soon as a limit is exceeded.
+    """
+    left: list[object] = list(document.values())
     values = chars = 0
     while left:
         value = left.pop()
@@ -355,6 +358,7 @@ __all__ = [
     "FormSchema",
     "attribution_header",
     "check_answers",
+    "check_size",
     "parse_requested_schema",
     "refuse_credentials",
 ]

@@ -8,6 +8,7 @@ which it writes what each call ended with, as a host would keep it.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import sys
@@ -123,6 +124,8 @@ def receive_in(file: Path) -> None:
 
 
 def main() -> None:
+    # The SDK logs a traceback if a connection is closed while a message arrives.
+    logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
     settings.ELICITATION_SERVERS = json.loads(sys.argv[1])
     alive = timedelta(seconds=float(os.environ.get(PATIENT, SOON.total_seconds())))
     settings.ELICITATION_RESUME_LEASE = settings.ELICITATION_ALIVE = alive

@@ -30,7 +30,7 @@ RELEASE_STAMP := $(RELEASE_VENV)/.installed
 SOURCES := bench docs elicitation project tests manage.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-times lint format docs release-check clients conformance bench bench-flow torture mutations soak messages screenshots clean
+.PHONY: help demo test test-fast test-times coverage lint format docs release-check clients conformance bench bench-flow torture mutations soak messages screenshots clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+): .*## (.*)/  make \1|\2/' \
@@ -39,16 +39,25 @@ help: ## print this list
 demo: $(RUN_STAMP) ## start the demo site, its worker and its MCP server (PORT=8000 MCP_PORT=8808)
 	@$(BIN)/python -m project.demo_run --port $(PORT) --mcp-port $(MCP_PORT)
 
-test: lint ## run lint, then the tests on SQLite with their coverage
-	$(BIN)/python -m pytest --numprocesses auto --cov --cov-report=
-	$(BIN)/coverage report --fail-under=95
+test: lint ## run lint, then the tests on SQLite
+	$(BIN)/python -m pytest --numprocesses auto
+	@echo "Left to .ci/run: PostgreSQL, MariaDB, the newest Django, make coverage, make conformance," \
+		"make clients. Left to you: make docs, make release-check."
+
+# To count lines takes two thirds as long again as to run them, so it is done once, where no browser
+# and no other process is: they are not counted anyway.
+coverage: $(DEV_STAMP) ## run the tests that need no other process, and say what they cover
+	$(BIN)/python -m pytest --numprocesses auto --cov --cov-report= $(addprefix --ignore=tests/,\
+		api/test_hostile.py api/test_race.py api/test_schemathesis.py awkward browser docs exactness \
+		mutations ops/test_killed.py ops/test_soak.py others project store/test_processes.py \
+		tasks/test_workers.py test_hostile.py test_html.py torture workers/test_killed.py \
+		workers/test_restarts.py workers/test_stopping.py)
+	$(BIN)/coverage report --skip-covered --fail-under=95
 	$(BIN)/coverage report --include='elicitation/core/*' --fail-under=100
-	@echo "Left to .ci/run: PostgreSQL, MariaDB, the newest Django, make conformance, make clients." \
-		"Left to you: make docs, make release-check."
 
 test-fast: $(DEV_STAMP) ## run the tests without processes, browsers and servers, on SQLite
 	env -u DATABASE_URL $(BIN)/python -m pytest -q -m "not slow" --numprocesses 2
-	@echo "Left to make test: lint, coverage, and the tests with the marker slow (tests/fast.py)."
+	@echo "Left to make test: lint, and the tests with the marker slow (tests/fast.py)."
 
 test-times: $(DEV_STAMP) ## say how much processor time make test-fast and make test take
 	$(BIN)/python -m tests.times test-fast test

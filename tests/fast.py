@@ -26,11 +26,12 @@ PATHS = frozenset(
     docs/test_bench.py docs/test_readme.py docs/test_tutorial.py
     exactness
     integration/test_cases_c.py integration/test_processes.py integration/test_wire.py
-    mutations named
+    methods mutations named
     ops/test_killed.py ops/test_soak.py
     others
     project/test_demo_run.py
     store/test_processes.py
+    tasks
     test_hostile.py test_html.py test_person.py
     torture wire workers
     """.split()

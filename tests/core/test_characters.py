@@ -307,6 +307,8 @@ def test_E3_an_answer_of_combining_marks_is_read_in_bounded_pieces(reached: list
 
 
 def test_E3_what_is_remembered_is_bounded() -> None:
-    letters = [chr(code) for code in range(0x4E00, 0x9FFF)]
-    assert c.see_through("".join(letters)) == "".join(letters)
+    ideographs = (*range(0x4E00, 0xA000), *range(0x20000, 0x2A6E0), *range(0x2A700, 0x2B73A))
+    letters = "".join(map(chr, ideographs))
+    assert len(letters) > 65_536
+    assert c.see_through(letters) == letters
     assert len(c._SEEN) <= 65_536

@@ -13,8 +13,9 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from contextvars import Context
 from typing import Any, TypeVar
 
 from asgiref.sync import SyncToAsync, async_to_sync
@@ -42,8 +43,18 @@ class _Thread(threading.Thread):
 
     async def _stay(self) -> None:
         self.loop, self.stopped = asyncio.get_running_loop(), asyncio.Event()
+        self.begun: set[asyncio.Task[None]] = set()
         self.is_up.set()
         await self.stopped.wait()
+        if self.begun:
+            await asyncio.wait(self.begun, timeout=PATIENCE / 2)
+
+    def begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do work that nobody waits for; called in the loop."""
+        # A loop holds none of its tasks itself.
+        task = self.loop.create_task(work())
+        self.begun.add(task)
+        task.add_done_callback(self.begun.discard)
 
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self.stopped.set)
@@ -74,14 +85,24 @@ def stop() -> None:
         thread.stop()
 
 
-def _loop() -> asyncio.AbstractEventLoop:
+def _running() -> _Thread:
     global _thread
     with _lock:
         if _thread is None:
             _thread = _Thread()
             _thread.start()
             _thread.is_up.wait()
-        return _thread.loop
+        return _thread
+
+
+def begin(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Do the work of a coroutine function without waiting for it, in the loop that stays.
+
+    A process that ends gives it a few seconds to come to its end. The work must not raise.
+    """
+    thread = _running()
+    # In a context of its own: it outlives the request that happens to begin it.
+    thread.loop.call_soon_threadsafe(thread.begin, work, context=Context())
 
 
 def run(work: Callable[[], Awaitable[T]]) -> T:
@@ -118,7 +139,11 @@ def _in_a_loop_that_stays() -> Iterator[None]:
         yield
         return
     before = {name: here[name] for name in _NAMES if name in here}
-    here |= {"main_event_loop": _loop(), "main_event_loop_pid": os.getpid(), "task_context": None}
+    here |= {
+        "main_event_loop": _running().loop,
+        "main_event_loop_pid": os.getpid(),
+        "task_context": None,
+    }
     try:
         yield
     finally:

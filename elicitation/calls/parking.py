@@ -41,6 +41,7 @@ from ..transactions import (
     refuse_outer_transaction,
     write_alias,
 )
+from .abandoned import cancel_task
 from .ended import AlreadyEnded, AnyCall, Code, Ended, Outcome, announce
 from .lease import CallInProgressError, Lease
 from .replies import NotSentError
@@ -894,6 +895,9 @@ def close(
             mine = mine.filter(lease=lease.token)
         if mine.update(**changes):
             announce(call, ended.code)
+            if isinstance(call, ParkedCall):
+                # No process is resuming it, which would tell its server itself.
+                cancel_task(call)
         elif parked.exists():
             note_deliveries({**carried.deliveries, **carried.drop(carried.in_hand)})
             return

@@ -26,7 +26,7 @@ from mcp.types import (
 from pydantic import ValidationError
 
 from .. import backoff, inbox
-from ..calls import parking, tasks
+from ..calls import abandoned, parking, tasks
 from ..calls.ended import BROKEN_OFF, Code, Ended
 from ..calls.hand import Hand, is_decline
 from ..calls.keeping import kept
@@ -89,6 +89,10 @@ LONGEST_RETRY_AFTER = 86_400.0
 IN_FLIGHT = frozenset(
     {State.STARTING, State.SENDING, State.DECLINING, State.REFUSING, State.WORKING}
 )
+
+
+#: The call ends here, whatever its server does.
+_GIVEN_UP = (URLDeclinedError, TooManyRoundsError)
 
 
 class _AnyResult(Result, extra="allow"):
@@ -217,6 +221,8 @@ class Drive:
                 self.rounds.feed(event)
         except BaseException as error:
             await self._recorded(self._break_off, error)
+            if isinstance(error, _GIVEN_UP):
+                await self._cancel_task()
             raise
         finally:
             keeping.close()
@@ -605,15 +611,14 @@ class Drive:
         sent_at: datetime,
     ) -> Event:
         """Read a task, or answer what it asks, and say what came back (SEP-2663)."""
-        params: dict[str, Any] = {"taskId": task.id}
-        method = "tasks/get"
-        if responses is not None:
-            method = "tasks/update"
-            params["inputResponses"] = {
+        if responses is None:
+            request = methods.task("tasks/get", task.id)
+        else:
+            answers = {
                 key: response.model_dump(by_alias=True, mode="json", exclude_none=True)
                 for key, response in responses.items()
             }
-        request = methods.TaskRequest(method=method, params=params)
+            request = methods.task("tasks/update", task.id, inputResponses=answers)
         error, exchange = await self._exchanged(request)
         if exchange.reply is None and responses is None:
             assert error is not None
@@ -747,6 +752,8 @@ class Drive:
         if state is State.NOT_SENT:
             raise await self._not_sent()
         await self._recorded(self._close, self._ended())
+        if state is State.REFUSED:
+            await self._cancel_task()
         if state is State.LOST:
             logger.warning("A round was lost", extra=self._log_fields() | {"reason": self.reason})
             raise RoundLostError(self.server, self.tool, self.reason)
@@ -791,6 +798,7 @@ class Drive:
         assert self.working_since is not None
         if timezone.now() - self.working_since > settings.WORKING_TTL:
             await self._recorded(self._close, Ended(code=Code.LOST, reason=WORKING_TOO_LONG))
+            await self._cancel_task()
             return RoundLostError(self.server, self.tool, WORKING_TOO_LONG)
         look_at = await step(self._look_again)
         return ServerWorkingPending(
@@ -879,14 +887,20 @@ class Drive:
         """After an exception, close the call, or put back what was taken and give it back."""
         is_sent = self.rounds.state in IN_FLIGHT
         is_answered = self.hand.break_off()
-        given_up = isinstance(error, URLDeclinedError | TooManyRoundsError)
-        if is_answered or self.is_over or given_up:
+        if is_answered or self.is_over or isinstance(error, _GIVEN_UP):
             # The stored round is over: to go on from it would be to send an answer twice.
             await self._close(_broken_off(error, is_sent=is_sent))
         elif self.is_stored and self.lease and self.working_since is not None:
             await to_the_end(sync_to_async(self._look_again)())
         else:
             await self._put_back()
+
+    async def _cancel_task(self) -> None:
+        """Tell the server that nobody waits for its task; how the call ended is written down."""
+        if self.round is not None and self.round.task is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(abandoned.PATIENCE):
+                    await self._exchanged(methods.task("tasks/cancel", self.round.task.id))
 
     async def _recorded(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         """Write down how a call ended; if that fails for good, log it and go on."""

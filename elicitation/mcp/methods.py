@@ -69,3 +69,8 @@ class TaskRequest(AnyRequest[dict[str, Any], str]):
 
     # The header `Mcp-Name` is the id of the task (SEP-2663).
     name_param = "taskId"
+
+
+def task(method: str, task_id: str, **params: Any) -> TaskRequest:
+    """Return a request about a task."""
+    return TaskRequest(method=method, params={"taskId": task_id, **params})

@@ -12,16 +12,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
+from django.contrib.auth import get_user_model
 from mcp import ClientSession
 from mcp.shared.dispatcher import ProgressFnT
+from mcp.types import Result
 
 from ..calls import parking
 from ..calls.ended import Outcome
 from ..calls.replies import NotSentError
 from ..calls.values import STARTED, Call, named
 from ..conf import settings
+from ..inbox.listening import between_requests
 from ..models import ParkedCall, ServerPolicy
-from . import client
+from ..transactions import write_alias
+from . import client, methods
 from .callbacks import elicitation_callback
 from .connections import ConnectionFailed, connected
 
@@ -109,6 +113,30 @@ async def resume(parked_call_id: uuid.UUID | str, *, progress: ProgressFnT | Non
     work = partial(client.resume, parked_call_id=row.pk, server=row.server, progress=progress)
     not_sent = partial(NotSentError, row.server, row.tool, parked_call_id=row.pk)
     return await _over(connection, work, not_sent)
+
+
+async def cancel_task(server: str, respondent_id: Any, task_id: str) -> None:
+    """Tell a server that nobody waits for a task any more (SEP-2663, ``tasks/cancel``).
+
+    Args:
+        server: Its name in ``ELICITATION_SERVERS``.
+        respondent_id: The key of the person with whose credentials the task was made.
+        task_id: The task.
+
+    Raises:
+        ConnectionFailed: There is no connection.
+        MCPError: The server refuses.
+    """
+    entry = settings.named_server(server)
+    policy, user = await between_requests(partial(_terms, server, respondent_id))
+    async with connected(entry, policy, user, None, needs_modern=True) as connection:
+        await connection.session.send_request(methods.task("tasks/cancel", task_id), Result)
+
+
+def _terms(server: str, respondent_id: Any) -> tuple[ServerPolicy, AbstractBaseUser | None]:
+    users = get_user_model()._default_manager.using(write_alias())
+    user = users.filter(pk=respondent_id).first() if respondent_id is not None else None
+    return ServerPolicy.objects.for_server(server), user
 
 
 def _row(parked_call_id: uuid.UUID | str) -> ParkedCall:

@@ -177,10 +177,11 @@ def cancel(parked_call_id: uuid.UUID | str) -> bool:
 
     Between two requests of a call its server holds nothing that could be cancelled (MCP
     2026-07-28, basic/patterns/mrtr): it is told nothing, and gets no answer. A server of
-    ``ELICITATION_SERVERS`` that goes on with the call as a task is sent ``tasks/cancel`` (SEP-2663),
-    after the commit; nobody waits for that. A server that waits in the middle of a call receives
-    ``decline`` (``ELICITATION_UNANSWERED``) from the process that waits. A server that was at work may run the tool all the same; the outcome's reason is
-    ``server_at_work`` then.
+    ``ELICITATION_SERVERS`` that goes on with the call as a task is sent ``tasks/cancel``
+    (SEP-2663), after the commit; nobody waits for that. A server that waits in the middle of a
+    call receives ``decline`` (``ELICITATION_UNANSWERED``) from the process that waits. A server
+    that was at work may run the tool all the same; the outcome's reason is ``server_at_work``
+    then.
 
     Args:
         parked_call_id: The call.

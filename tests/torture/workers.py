@@ -3,7 +3,8 @@
 For each point so many workers, each a process, kill themselves there with a call in their hands, a
 person answers what is asked, and one more worker goes on with what they have left. Every outcome
 has to be received once or more. The tool takes each of its states once, so it may run at most
-once. Makes a database of its own and removes it.
+once. With ``--tasks`` the server goes on with each call as a task: the call may be made once, and
+what the task asks be answered once. Makes a database of its own and removes it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests import processes
 from tests.processes import WAIT_SECONDS
+from tests.tasks.server import CREATED, TaskServer, asks, completed
 
 from .command import in_own_database, report
 
@@ -45,6 +47,8 @@ class Run:
     key: uuid.UUID
     codes: list[str] = field(default_factory=list)
     ran: int = 0
+    #: How often an answer arrived for a task; None where there is none.
+    updates: int | None = None
 
     def faults(self, ends: set[str]) -> list[str]:
         """Say what is wrong with it."""
@@ -57,13 +61,15 @@ class Run:
             found.append(f"the tool ran {self.ran} times")
         if "finished" in self.codes and not self.ran:
             found.append("it has finished, and the tool did not run")
+        if self.updates is not None and self.updates != ("finished" in self.codes):
+            found.append(f"its task was answered {self.updates} times")
         return [f"{self.point}, call {self.key}: {fault}" for fault in found]
 
 
 class Site:
     """A site with one person, whose calls workers make and drop."""
 
-    def __init__(self, user: User, shop: Running, folder: Path) -> None:
+    def __init__(self, user: User, shop: Running | TaskShop, folder: Path) -> None:
         self.user = user
         self.shop = shop
         self.received = folder / "received"
@@ -126,8 +132,15 @@ class Site:
             self.answering(lambda: wanted <= self.codes().keys(), f"outcomes after {point}")
         codes = self.codes()
         ran = Counter(line["arguments"]["number"] for line in self.shop.lines("tools/call"))
+        updates = self.shop.updates() if isinstance(self.shop, TaskShop) else None
         return [
-            Run(point=point, key=key, codes=codes[str(key)], ran=ran[number])
+            Run(
+                point=point,
+                key=key,
+                codes=codes[str(key)],
+                ran=ran[number],
+                updates=None if updates is None else updates[number],
+            )
             for number, key in keys.items()
         ]
 
@@ -140,7 +153,36 @@ class Site:
         return found
 
 
-def torture(points: Sequence[str], runs: int) -> Iterator[list[Run]]:
+class TaskShop(TaskServer):
+    """A server that makes a task of each call, which asks until it is answered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.call = lambda params: CREATED | {"taskId": str(params["arguments"]["number"])}
+        self.options = {"url": self.url}
+
+    def state(self, params: dict[str, Any]) -> dict[str, Any]:
+        is_answered = self.updates()[int(params["taskId"])]
+        return completed("bought") if is_answered else asks(a="Which?")
+
+    def lines(self, method: str) -> list[dict[str, Any]]:
+        return self.of(method)
+
+    def updates(self) -> Counter[int]:
+        """How often each task was answered, by the numbers of the calls."""
+        return Counter(int(each["taskId"]) for each in self.of("tasks/update"))
+
+
+@contextmanager
+def task_shop() -> Iterator[TaskShop]:
+    shop = TaskShop()
+    try:
+        yield shop
+    finally:
+        shop.stop()
+
+
+def torture(points: Sequence[str], runs: int, *, tasks: bool = False) -> Iterator[list[Run]]:
     """Kill as many workers at each of these points; give what became of the calls of each."""
     from django.contrib.auth.models import User
     from django.test import override_settings
@@ -150,8 +192,9 @@ def torture(points: Sequence[str], runs: int) -> Iterator[list[Run]]:
     user = User.objects.create_user("ada")
     with tempfile.TemporaryDirectory(prefix="workers-") as folder:
         for number, point in enumerate(points):
-            with over_http(Path(folder), f"shop-{number}") as shop:
-                site = Site(user, shop, Path(folder))
+            shop = task_shop() if tasks else over_http(Path(folder), f"shop-{number}")
+            with shop as running:
+                site = Site(user, running, Path(folder))
                 numbers = range(number * runs, (number + 1) * runs)
                 with override_settings(ELICITATION_SERVERS=site.servers(numbers)):
                     yield site.kill(point, numbers)
@@ -161,12 +204,16 @@ def judge(runs: Sequence[Run]) -> tuple[Counter[str], list[str]]:
     """Count what became of the calls, and say what is wrong."""
     from tests.workers.process import ENDS
 
+    # What was sent to a task is not lost with the worker: the task goes on.
+    of_tasks = ENDS | {"after the send": {"finished"}}
     counts: Counter[str] = Counter(runs=len(runs))
     wrong: list[str] = []
     for run in runs:
         counts[f"received {len(run.codes)} times, {' and '.join(sorted(set(run.codes)))}"] += 1
         counts[f"the tool ran {run.ran} times"] += 1
-        wrong += run.faults(ENDS[run.point])
+        if run.updates is not None:
+            counts[f"its task was answered {run.updates} times"] += 1
+        wrong += run.faults((ENDS if run.updates is None else of_tasks)[run.point])
     counts["faults"] = len(wrong)
     return counts, wrong
 
@@ -176,13 +223,16 @@ def main() -> int:
     parser.add_argument("--database-url", help="default: DATABASE_URL, else an SQLite file")
     parser.add_argument("--runs", type=int, default=30, help="kills at each point")
     parser.add_argument("--point", help="this point alone")
+    parser.add_argument("--tasks", action="store_true", help="of a server that makes tasks")
     options = parser.parse_args()
     clean = True
     with in_own_database(options.database_url):
         from tests.workers.process import POINTS
 
         points = [options.point] if options.point else POINTS
-        for point, runs in zip(points, torture(points, options.runs), strict=True):
+        for point, runs in zip(
+            points, torture(points, options.runs, tasks=options.tasks), strict=True
+        ):
             clean &= report(f"killed {point}", *judge(runs))
     return 0 if clean else 1
 

@@ -31,6 +31,7 @@ from django.utils.translation import gettext_lazy as _
 
 from . import inbox
 from .calls import switching
+from .calls.requests import ASK_OPERATOR
 from .core.untrusted import one_line, visible
 from .models import Elicitation, ParkedCall, Refusal, ServerPolicy, StoredFormAnswer
 from .transactions import write_alias
@@ -543,9 +544,31 @@ class RefusalAdmin(RecordAdmin):
     first = _when("first_at", _("first time"))
     last = _when("last_at", _("last time"))
 
+    actions = ("allow_tools",)
+
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
         """Search by server, tool, code and property."""
         return ("server", "tool", "code", "property_name")
+
+    def has_decide_permission(self, request: HttpRequest) -> bool:
+        """Whether this user may decide about servers."""
+        may = (f"elicitation.{verb}_serverpolicy" for verb in ("add", "change"))
+        return request.user.has_perms(tuple(may))
+
+    @admin.action(
+        description=_("Let the tools of the selected refusals ask"), permissions=["decide"]
+    )
+    def allow_tools(self, request: HttpRequest, queryset: models.QuerySet[Refusal]) -> None:
+        """Allow the tools about which an operator had not decided, and no others."""
+        waiting = {(row.server, row.tool) for row in queryset if row.code == ASK_OPERATOR}
+        for server, tool in sorted(waiting):
+            policy = ServerPolicy.objects.for_server(server)
+            policy.set_tool_rule(tool, ServerPolicy.ToolRule.ALLOW)
+            policy.save(using=write_alias())
+            self.log_change(request, policy, gettext("A tool was allowed to ask."))
+        text = ngettext("%d tool may ask now.", "%d tools may ask now.", len(waiting))
+        level = messages.SUCCESS if waiting else messages.WARNING
+        self.message_user(request, text % len(waiting), level)
 
     @admin.display(description=_("server policy"))
     def its_policy(self, row: Refusal) -> SafeString:
@@ -574,9 +597,9 @@ class ServerPolicyAdmin(ClosedLookups):
         return ("server",) if obj else ()
 
     def save_model(self, request: HttpRequest, obj: ServerPolicy, form: Any, change: bool) -> None:
-        """Save, and stop what the server has under way if it may show nothing any more."""
+        """Save, and stop what the server, or a tool of it, has under way and may not any more."""
         super().save_model(request, obj, form, change)
-        if not obj.allows_asking:
+        if not obj.allows_asking or obj.tools:
             transaction.on_commit(lambda: self._stop(request, obj.server), using=write_alias())
 
     # --- Switching off -----------------------------------------------------------------------
@@ -638,15 +661,24 @@ class ServerPolicyAdmin(ClosedLookups):
     def _stop(self, request: HttpRequest, server: str) -> None:
         by = cast("User", request.user)
         done = switching.stop(server, by=by, via=Elicitation.Via.ADMIN)
-        self._say(request, ServerPolicy.objects.for_server(server), done)
+        policy = ServerPolicy.objects.for_server(server)
+        # With rules for tools alone, most often nothing has to stop.
+        if any(done) or not policy.allows_asking:
+            self._say(request, policy, done)
 
     def _say(
         self, request: HttpRequest, policy: ServerPolicy, done: switching.SwitchedOff
     ) -> None:
         counts = {"server": one_line(policy.display_name), **done._asdict()}
-        text = gettext(
-            "%(server)s is off. Requests withdrawn: %(withdrawn)d. Calls ended: %(ended)d."
-        )
+        if policy.allows_asking:
+            text = gettext(
+                "%(server)s: some tools may not ask any more. Requests withdrawn: %(withdrawn)d. "
+                "Calls ended: %(ended)d."
+            )
+        else:
+            text = gettext(
+                "%(server)s is off. Requests withdrawn: %(withdrawn)d. Calls ended: %(ended)d."
+            )
         if done.in_progress:
             text += " " + gettext(
                 "Calls that go on right now: %(in_progress)d. They end before they send anything."

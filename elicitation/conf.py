@@ -63,6 +63,7 @@ _Keys = Mapping[str, tuple[Callable[[object], bool], str]]
 _DECISIONS: Final[_Keys] = {
     "label": (_is_string, "a string"),
     "policy": (_is_string, "a string"),
+    "tools": (_is_table, "a dictionary of strings: a rule for each name"),
     "allow_confirmation": (_is_flag, "True or False"),
     "wide_limits": (_is_flag, "True or False"),
     "prefill": (_is_flag, "True or False"),

@@ -33,12 +33,14 @@ PROMISING = {
         "What is put to nobody",
         "The admin",
         "Switching a server off",
+        "Rules for tools",
     },
 }
 #: What promises nothing there: it leads on, or says what the site has to do.
 LEADING = re.compile(
     r"$|An MCP server is not|These are the promises|\[docs/security.md\] explains|Logs of SQL"
     r"|See \[|\[Service\]|\*/5 |elicitation_cleanup: |Then it does that|It$"
+    r"|A policy can be narrower|never delete"
     r"|Each elicitation's row says|Permissions beside"
 )
 

@@ -413,8 +413,13 @@ class ServerPolicy(models.Model):
 
     def set_tool_rule(self, name: str, rule: str) -> None:
         """Set the rule for the tools with this name, in place of the one that there is."""
+        self.drop_tool_rule(name)
+        self.tools = "\n".join([*self._tool_lines(), f"{rule} {name}"])
+
+    def drop_tool_rule(self, name: str) -> None:
+        """Remove the rule for the tools with this name, if there is one."""
         lines = [line for line in self._tool_lines() if (_tool_rule(line) or ("", ""))[0] != name]
-        self.tools = "\n".join([*lines, f"{rule} {name}"])
+        self.tools = "\n".join(lines)
 
     def for_tool(self, tool: str) -> ServerPolicy:
         """Return the policy as it holds for one tool: *nothing* where its rule is not *allow*."""

@@ -34,6 +34,7 @@ PROMISING = {
         "The admin",
         "Switching a server off",
         "Rules for tools",
+        "From the command line",
     },
 }
 #: What promises nothing there: it leads on, or says what the site has to do.

@@ -13,12 +13,14 @@ import unicodedata
 import uuid
 from collections.abc import Iterable, Mapping
 from copy import copy
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured, ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, router
 from django.db.models.functions import Now
 from django.urls import NoReverseMatch, reverse
@@ -27,6 +29,7 @@ from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_variables
 
+from .conf import LONGEST
 from .conf import settings as app_settings
 from .core import (
     DEFAULT_LIMITS,
@@ -181,6 +184,48 @@ class ServerPolicyQuerySet(models.QuerySet["ServerPolicy"]):
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long closed elicitations and refusals are kept: until when they are old, at one moment.
+
+    Servers are known by the keys of their policies.
+    """
+
+    #: Of all servers that have no days of their own; ``None``: without end.
+    others: datetime | None
+    #: Of the servers that have.
+    by_server: Mapping[uuid.UUID, datetime]
+
+    @classmethod
+    def at(cls, now: datetime) -> Retention:
+        """Return what is old at ``now``, by ``ELICITATION_RETENTION_DAYS`` and the policies."""
+        days = app_settings.RETENTION_DAYS
+        rows = ServerPolicy.objects.using(router.db_for_write(ServerPolicy))
+        policies = ServerPolicy.all_from_settings() | {row.server: row for row in rows}
+        return cls(
+            others=None if days is None else now - timedelta(days=days),
+            by_server={
+                row_key(server): now - timedelta(days=policy.retention_days)
+                for server, policy in policies.items()
+                if policy.retention_days is not None
+            },
+        )
+
+    def is_old(self, moment: str) -> models.Q:
+        """Return the condition under which rows with a ``policy`` are old.
+
+        Args:
+            moment: The name of the column that counts.
+        """
+        found = models.Q(pk__in=[])
+        if self.others is not None:
+            own = models.Q(policy__in=list(self.by_server))
+            found |= ~own & models.Q(**{f"{moment}__lte": self.others})
+        for key, before in self.by_server.items():
+            found |= models.Q(policy=key, **{f"{moment}__lte": before})
+        return found
+
+
 class ServerPolicy(models.Model):
     """An operator's decision about one server: a row, or what ``ELICITATION_SERVERS`` says.
 
@@ -259,6 +304,16 @@ class ServerPolicy(models.Model):
         _("plain http on this machine"),
         default=False,
         help_text=_("Allow links such as http://localhost:8000/, for development."),
+    )
+    retention_days = models.PositiveIntegerField(
+        _("days kept"),
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(LONGEST.days)],
+        help_text=_(
+            "For how many days the closed requests of the server, and its refusals, are kept. "
+            "Empty: as long as those of other servers."
+        ),
     )
 
     objects = ServerPolicyQuerySet.as_manager()

@@ -51,6 +51,7 @@ from .retention import (
 from .rows import (
     CANCELLED,
     FINISHED,
+    PERSON_GONE,
     PROCESS_GONE,
     REPLACED,
     SWITCHED_OFF,
@@ -72,6 +73,7 @@ from .url_mode import (
 __all__ = [
     "CANCELLED",
     "FINISHED",
+    "PERSON_GONE",
     "PROCESS_GONE",
     "REPLACED",
     "SWITCHED_OFF",

@@ -29,6 +29,7 @@ PROMISING = {
         "Calls that wait",
         "Open pages",
         "Cleaning up",
+        "People who leave",
         "The audit trail",
         "What is put to nobody",
         "The admin",

@@ -206,7 +206,7 @@ def test_case_F9_the_inbox_in_a_terminal_survives_it_as_well(user: User) -> None
     assert (process.returncode, err) == (0, "")
 
 
-@pytest.mark.parametrize("name", ["audit", "cleanup", "policy", "resume"])
+@pytest.mark.parametrize("name", ["audit", "cleanup", "forget", "policy", "resume"])
 def test_every_command_explains_itself(name: str) -> None:
     command = load_command_class("elicitation", f"elicitation_{name}")
     shown = command.create_parser("manage.py", f"elicitation_{name}").format_help()

@@ -39,7 +39,7 @@ def test_the_list_has_every_server_and_where_its_policy_comes_from(
 
 
 def test_show_writes_every_decision() -> None:
-    allow(label="The shop", tools="never a\nask b", prefill=True)
+    allow(label="The shop", tools="never a\nask b", prefill=True, retention_days=30)
     assert run("show", "shop").splitlines() == [
         "server: shop",
         "from: database",
@@ -53,6 +53,7 @@ def test_show_writes_every_decision() -> None:
         "prefill: True",
         "allowed_domains:",
         "allow_loopback_http: False",
+        "retention_days: 30",
     ]
     assert "from: default" in run("show", "another")
 
@@ -64,8 +65,12 @@ def test_set_changes_what_is_named_and_nothing_else() -> None:
     row = ServerPolicy.objects.get()
     assert (row.policy, row.label, row.prefill, row.wide_limits) == ("url", "The shop", True, True)
     assert (row.allowed_domains, row.tools) == ("example.com", "allow a\nnever c_*")
-    run("set", "shop", "--no-prefill", "--domain", "")
+    run("set", "shop", "--retention-days", "7")
     row.refresh_from_db()
+    assert row.retention_days == 7
+    run("set", "shop", "--no-prefill", "--domain", "", "--retention-days", "0")
+    row.refresh_from_db()
+    assert row.retention_days is None
     assert (row.prefill, row.allowed_domains) == (False, "")
 
 
@@ -81,6 +86,8 @@ def test_set_begins_with_what_the_settings_say(settings: Any) -> None:
     [
         (["--tool", "a", "forbid"], "tools: Rule 1"),
         (["--domain", "https://example.com/"], "allowed_domains: Write one host per line"),
+        (["--retention-days", "-1"], "retention_days: Ensure"),
+        (["--retention-days", "1000000"], "retention_days: Ensure"),
         (["--label", "bank"], "label: Another server"),
         (["--label", "a\u200bb"], "label: A label must be one line"),
     ],

@@ -118,9 +118,11 @@ class Command(BaseCommand):
 
     def _set(self, options: dict[str, Any]) -> None:
         policy = ServerPolicy.objects.for_server(check_name("The server", options["server"]))
-        for name in ("policy", "label", *FLAGS):
+        for name in ("policy", "label", "retention_days", *FLAGS):
             if options[name] is not None:
                 setattr(policy, name, options[name])
+        # 0 is how a command line says that there are none.
+        policy.retention_days = policy.retention_days or None
         if options["domain"] is not None:
             policy.allowed_domains = "\n".join(options["domain"])
         for tool in options["no_tool"]:
@@ -205,6 +207,12 @@ def _add_decisions(parser: ArgumentParser) -> None:
         metavar="HOST",
         help="a host of links, in place of those that are listed: example.com, or "
         "*.example.com for every name below it. --domain '' allows every host.",
+    )
+    parser.add_argument(
+        "--retention-days",
+        type=int,
+        metavar="DAYS",
+        help=f"{field_help('retention_days')} 0 is the same as empty.",
     )
     for name in FLAGS:
         option = f"--{name.replace('_', '-')}"

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from django.contrib import admin, messages
@@ -18,9 +19,9 @@ from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.db import connections, models, transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import path, reverse
+from django.urls import NoReverseMatch, path, reverse
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join
@@ -29,7 +30,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from . import inbox
+from . import inbox, metrics
 from .calls import switching
 from .calls.requests import ASK_OPERATOR
 from .core.untrusted import one_line, visible
@@ -47,6 +48,8 @@ logger = logging.getLogger("elicitation")
 
 #: How many properties of a form its row in the list names.
 SHOWN_FIELDS = 4
+#: How many characters of a message its row in the list shows.
+SHOWN_CHARS = 60
 #: A longer schema, in characters, is not read for its row in the list.
 MAX_LISTED_CHARS = 20_000
 
@@ -78,6 +81,49 @@ def _policy_of(row: Any) -> ServerPolicy:
     """Return the policy of a row's server, as ``LabelledChangeList`` has read it if it has."""
     policy: ServerPolicy | None = getattr(row, "policy", None)
     return ServerPolicy.objects.for_server(row.server) if policy is None else policy
+
+
+def _figures(server: str) -> list[tuple[Any, Any, str]]:
+    """Return the figures of a server: what each is, its value, and the list behind it."""
+    found = metrics.figures(server)
+    rows = reverse("admin:elicitation_elicitation_changelist")
+    refusals = reverse("admin:elicitation_refusal_changelist", query={"server": server})
+
+    def where(**filters: str) -> str:
+        return f"{rows}?{urlencode({'server': server, **filters})}"
+
+    median = (
+        None if found.median is None else timedelta(seconds=round(found.median.total_seconds()))
+    )
+    return [
+        (_("waiting"), found.waiting, where(state__exact=Elicitation.State.PENDING)),
+        (_("answered"), found.answered, where(state__exact=Elicitation.State.ANSWERED)),
+        (_("declined"), found.declined, where(state__exact=Elicitation.State.DECLINED)),
+        (_("expired"), found.expired, where(state__exact=Elicitation.State.EXPIRED)),
+        (_("withdrawn"), found.withdrawn, where(state__exact=Elicitation.State.WITHDRAWN)),
+        (_("lost"), found.lost, where(delivery__exact=Elicitation.Delivery.ROUND_LOST)),
+        (_("refused"), found.refused, refusals),
+        (_("last refusal"), _moment(found.last_refused_at) or "—", ""),
+        (_("median time to answer"), median or "—", ""),
+    ]
+
+
+def _policy_link(policy: ServerPolicy) -> str:
+    """Return where the policy of a server is changed, or where one is added."""
+    if policy.pk is None:
+        return reverse("admin:elicitation_serverpolicy_add", query={"server": policy.server})
+    return reverse("admin:elicitation_serverpolicy_change", args=[policy.pk])
+
+
+def _links_of_server(request: HttpRequest, policy: ServerPolicy) -> list[tuple[Any, str]]:
+    """Return where an operator goes on from the figures of a server."""
+    links: list[tuple[Any, str]] = [(_("server policy"), _policy_link(policy))]
+    for model in (Elicitation, ParkedCall, Refusal):
+        if request.user.has_perm(f"elicitation.view_{model._meta.model_name}"):
+            name = f"admin:elicitation_{model._meta.model_name}_changelist"
+            where = reverse(name, query={"server": policy.server})
+            links.append((model._meta.verbose_name_plural, where))
+    return links
 
 
 class ServerFilter(admin.SimpleListFilter):
@@ -160,9 +206,24 @@ class RecordAdmin(ClosedLookups):
         return LabelledChangeList
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
-        """Search by respondent, server, tool and scope, not by what was asked or answered."""
+        """Search by respondent, server, tool, conversation and id, not by what was asked."""
         name = get_user_model().USERNAME_FIELD
-        return (f"respondent__{name}", "server", "tool", "scope")
+        here = {field.name for field in self.opts.get_fields()}
+        names = ("server", "tool", "scope", "scope_label", "call")
+        label = ("policy__label",) if "policy" in here else ()
+        return (f"respondent__{name}", *(each for each in names if each in here), *label, "^id")
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: models.QuerySet[Any], search_term: str
+    ) -> tuple[models.QuerySet[Any], bool]:
+        """Search by the labels of the settings, too."""
+        found, may_repeat = super().get_search_results(request, queryset, search_term)
+        term = search_term.strip().casefold()
+        policies = ServerPolicy.all_from_settings()
+        servers = [name for name in policies if term in policies[name].label.casefold()]
+        if term and servers:
+            found |= queryset.filter(server__in=servers)
+        return found, may_repeat
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Rows cannot be added."""
@@ -262,6 +323,31 @@ class SecretAdmin(RecordAdmin):
         return super().render_change_form(request, context, add, change, form_url, obj)
 
 
+def _steps(row: Elicitation) -> list[tuple[datetime, str]]:
+    """Return what became of an elicitation, in the order of time."""
+    steps: list[tuple[datetime | None, str]] = [
+        (row.asked_at, gettext("asked")),
+        (row.notified_at, gettext("e-mail sent")),
+        (row.first_shown_at, gettext("shown for the first time")),
+    ]
+    if row.closed_at is not None:
+        via = row.get_closed_via_display()
+        by = "" if row.closed_by is None else row.closed_by.get_username()
+        text = gettext("%(state)s by %(person)s, through: %(via)s") if by else "%(state)s: %(via)s"
+        said = text % {"state": row.get_state_display(), "person": by, "via": via}
+        steps.append((row.closed_at, f"{said} ({row.reason})" if row.reason else said))
+    if row.continued_at is not None:
+        steps.append((row.continued_at, gettext("the person pressed Continue")))
+    if row.delivered_at is not None:
+        steps.append((row.delivered_at, str(row.get_delivery_display() or gettext("delivered"))))
+    call = ParkedCall.objects.ended().filter(pk=row.parked_call_id).first()
+    if call is not None:
+        outcome = gettext("the call ended: %(outcome)s")
+        steps.append((call.ended_at, outcome % {"outcome": call.get_outcome_display()}))
+    found = [(at, text) for at, text in steps if at is not None]
+    return sorted(found, key=lambda step: step[0])
+
+
 @admin.register(Elicitation)
 class ElicitationAdmin(RecordAdmin):
     """The audit trail: what was asked, and how it ended."""
@@ -273,16 +359,17 @@ class ElicitationAdmin(RecordAdmin):
         "server_label",
         "tool_name",
         "respondent",
+        "message_short",
         "state_now",
         "fields_asked",
         "asked",
-        "deadline",
-        "closed",
     )
     list_filter = ("state", "delivery", "closed_via", "never_fetched", ServerFilter)
     actions = ("withdraw_selected", "expire_selected")
     readonly_fields = fields = (
         "id",
+        "timeline",
+        "related",
         "server_label",
         "tool_name",
         "scope_name",
@@ -338,6 +425,37 @@ class ElicitationAdmin(RecordAdmin):
         names = sorted(json.loads(row.requested_schema).get("properties") or {})
         more = "…" if len(names) > SHOWN_FIELDS else ""
         return ", ".join(names[:SHOWN_FIELDS]) + more
+
+    @admin.display(description=_("message"))
+    def message_short(self, row: Elicitation) -> str:
+        """The beginning of what the server wrote, on one line."""
+        return one_line(row.message, SHOWN_CHARS)
+
+    @admin.display(description=_("timeline"))
+    def timeline(self, row: Elicitation) -> SafeString:
+        """What became of it, step by step, with times in the reader's zone."""
+        steps = format_html_join(
+            "",
+            '<li class="elicitation-step"><time datetime="{}">{}</time> {}</li>',
+            ((at.isoformat(), _moment(at), text) for at, text in _steps(row)),
+        )
+        return format_html('<ol class="elicitation-timeline">{}</ol>', steps)
+
+    @admin.display(description=_("related"))
+    def related(self, row: Elicitation) -> SafeString:
+        """Links to the policy of its server, its person, its call, and what else that asked."""
+        links = [(_policy_link(_policy_of(row)), gettext("server policy"))]
+        if row.respondent_id:
+            user = get_user_model()._meta
+            with suppress(NoReverseMatch):
+                name = f"admin:{user.app_label}_{user.model_name}_change"
+                links.append((reverse(name, args=[row.respondent_id]), gettext("respondent")))
+        if ParkedCall.objects.filter(pk=row.parked_call_id).exists():
+            where = reverse("admin:elicitation_parkedcall_change", args=[row.parked_call_id])
+            links.append((where, gettext("call")))
+        same = reverse("admin:elicitation_elicitation_changelist", query={"call": row.call})
+        links.append((same, gettext("requests of the same call")))
+        return format_html_join(" · ", '<a href="{}">{}</a>', links)
 
     @admin.display(description=_("message"))
     def message_text(self, row: Elicitation) -> SafeString:
@@ -574,11 +692,9 @@ class RefusalAdmin(RecordAdmin):
     def its_policy(self, row: Refusal) -> SafeString:
         """A link to the policy of the server, or to where one is added."""
         policy = _policy_of(row)
-        if policy.pk is None:
-            where = reverse("admin:elicitation_serverpolicy_add", query={"server": row.server})
-        else:
-            where = reverse("admin:elicitation_serverpolicy_change", args=[policy.pk])
-        return format_html('<a href="{}">{}</a>', where, policy.get_policy_display())
+        return format_html(
+            '<a href="{}">{}</a>', _policy_link(policy), policy.get_policy_display()
+        )
 
 
 @admin.register(ServerPolicy)
@@ -606,9 +722,50 @@ class ServerPolicyAdmin(ClosedLookups):
 
     def get_urls(self) -> list[Any]:
         """Add the page that switches servers off."""
-        where = "elicitation_serverpolicy_switch_off"
-        view = self.admin_site.admin_view(self.switch_off_view)
-        return [path("switch-off/", view, name=where), *super().get_urls()]
+        where = "elicitation_serverpolicy"
+        off = self.admin_site.admin_view(self.switch_off_view)
+        servers = self.admin_site.admin_view(self.servers_view)
+        return [
+            path("switch-off/", off, name=f"{where}_switch_off"),
+            path("servers/", servers, name=f"{where}_servers"),
+            *super().get_urls(),
+        ]
+
+    # --- Figures -----------------------------------------------------------------------------
+
+    def servers_view(self, request: HttpRequest) -> HttpResponse:
+        """Show the figures of the server that the query names, or else a list of all servers."""
+        if not (
+            self.has_view_permission(request)
+            and request.user.has_perm("elicitation.view_elicitation")
+        ):
+            raise PermissionDenied
+        known = switching.under_way()
+        server = request.GET.get("server", "")
+        if server and server not in known:
+            raise Http404
+        policies = ServerPolicy.objects.for_servers([server] if server else known)
+        context = self.admin_site.each_context(request) | {
+            "title": one_line(policies[server].display_name) if server else gettext("Servers"),
+            "opts": self.opts,
+            "server": server,
+        }
+        if server:
+            context |= {
+                "figures": _figures(server),
+                "links": _links_of_server(request, policies[server]),
+            }
+        else:
+            context["servers"] = [
+                known[name]._asdict()
+                | {
+                    "label": one_line(policy.display_name),
+                    "policy": policy,
+                    "query": urlencode({"server": name}),
+                }
+                for name, policy in policies.items()
+            ]
+        return render(request, "admin/elicitation/serverpolicy/servers.html", context)
 
     @admin.action(description=_("Switch the selected servers off now"), permissions=["change"])
     def switch_off_selected(

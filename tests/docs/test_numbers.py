@@ -34,6 +34,7 @@ PROMISING = {
         "What is put to nobody",
         "The admin",
         "Switching a server off",
+        "Figures and timelines",
         "Rules for tools",
         "From the command line",
     },

@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, cast
+from uuid import UUID
 
+from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
@@ -31,9 +33,10 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from . import inbox, metrics
-from .calls import switching
+from .calls import outbox, switching
 from .calls.requests import ASK_OPERATOR
 from .core.untrusted import one_line, visible
+from .inbox import notify
 from .models import Elicitation, ParkedCall, Refusal, ServerPolicy, StoredFormAnswer
 from .transactions import write_alias
 
@@ -348,6 +351,41 @@ def _steps(row: Elicitation) -> list[tuple[datetime, str]]:
     return sorted(found, key=lambda step: step[0])
 
 
+def _remind(row: Elicitation) -> bool:
+    """Notify people of an open elicitation again; return whether that could be done."""
+    try:
+        return notify.remind(row.pk)
+    except Exception as error:
+        # A mail server that is away, or a hook of the site. The text may have an address.
+        fields = {"elicitation_id": str(row.pk), "error": type(error).__name__}
+        logger.warning("A person could not be notified again", extra=fields)
+        return False
+
+
+def _as_uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+class HandOverForm(forms.Form):
+    """To whom requests are handed."""
+
+    person = forms.CharField(
+        label=_("user name"), help_text=_("The person who answers from now on.")
+    )
+
+    def clean_person(self) -> Any:
+        """Return the user with this name, who can sign in."""
+        users = get_user_model()
+        named = {users.USERNAME_FIELD: self.cleaned_data["person"]}
+        person = users._default_manager.filter(**named).first()
+        if person is None or not person.is_active:
+            raise forms.ValidationError(_("There is no active user with this name."))
+        return person
+
+
 @admin.register(Elicitation)
 class ElicitationAdmin(RecordAdmin):
     """The audit trail: what was asked, and how it ended."""
@@ -365,7 +403,13 @@ class ElicitationAdmin(RecordAdmin):
         "asked",
     )
     list_filter = ("state", "delivery", "closed_via", "never_fetched", ServerFilter)
-    actions = ("withdraw_selected", "expire_selected")
+    actions = (
+        "resend_selected",
+        "extend_selected",
+        "hand_over_selected",
+        "withdraw_selected",
+        "expire_selected",
+    )
     readonly_fields = fields = (
         "id",
         "timeline",
@@ -376,6 +420,7 @@ class ElicitationAdmin(RecordAdmin):
         "call_name",
         "round",
         "respondent",
+        "made_for",
         "message_text",
         "url_host",
         "schema_text",
@@ -492,6 +537,110 @@ class ElicitationAdmin(RecordAdmin):
     ) -> None:
         """Let elicitations expire before their deadline."""
         self._close(request, queryset, inbox.expire_now, gettext("Expired before its deadline."))
+
+    def has_resend_permission(self, request: HttpRequest) -> bool:
+        """Whether this user may notify people and hosts again."""
+        return request.user.has_perm("elicitation.resend_elicitation")
+
+    def has_extend_permission(self, request: HttpRequest) -> bool:
+        """Whether this user may give people more time."""
+        return request.user.has_perm("elicitation.extend_elicitation")
+
+    def has_hand_over_permission(self, request: HttpRequest) -> bool:
+        """Whether this user may hand elicitations to somebody else."""
+        return request.user.has_perm("elicitation.hand_over_elicitation")
+
+    @admin.action(description=_("Notify again of the selected requests"), permissions=["resend"])
+    def resend_selected(
+        self, request: HttpRequest, queryset: models.QuerySet[Elicitation]
+    ) -> None:
+        """Notify people of what is open, and hosts of what is closed and was not sent."""
+
+        def resend(row: Elicitation) -> bool:
+            return _remind(row) if row.is_open() else outbox.resend(row.pk)
+
+        self._each(request, queryset, resend, gettext("Notified again."))
+
+    @admin.action(
+        description=_("Extend the time to answer the selected requests"), permissions=["extend"]
+    )
+    def extend_selected(
+        self, request: HttpRequest, queryset: models.QuerySet[Elicitation]
+    ) -> None:
+        """Let elicitations be answered as long as new ones, from now on."""
+
+        def extend(row: Elicitation) -> bool:
+            with suppress(inbox.ElicitationClosedError, Elicitation.DoesNotExist):
+                inbox.extend(row.pk)
+                return True
+            return False
+
+        self._each(request, queryset, extend, gettext("The time to answer was extended."))
+
+    @admin.action(
+        description=_("Hand the selected requests to somebody else"), permissions=["hand_over"]
+    )
+    def hand_over_selected(
+        self, request: HttpRequest, queryset: models.QuerySet[Elicitation]
+    ) -> HttpResponse:
+        """Lead to the page that asks to whom."""
+        keys = urlencode([("id", str(row.pk)) for row in queryset])
+        return redirect(f"{reverse('admin:elicitation_elicitation_hand_over')}?{keys}")
+
+    def get_urls(self) -> list[Any]:
+        """Add the page that hands elicitations to somebody else."""
+        view = self.admin_site.admin_view(self.hand_over_view)
+        name = "elicitation_elicitation_hand_over"
+        return [path("hand-over/", view, name=name), *super().get_urls()]
+
+    def hand_over_view(self, request: HttpRequest) -> HttpResponse:
+        """Ask to whom elicitations are handed, and hand them over."""
+        if not (self.has_view_permission(request) and self.has_hand_over_permission(request)):
+            raise PermissionDenied
+        sent = request.POST if request.method == "POST" else request.GET
+        keys = [key for text in sent.getlist("id") if (key := _as_uuid(text)) is not None]
+        rows = self.get_queryset(request).filter(pk__in=keys)
+        form = HandOverForm(request.POST or None)
+        if request.method == "POST" and form.is_valid():
+            person = form.cleaned_data["person"]
+
+            def hand_over(row: Elicitation) -> bool:
+                with suppress(inbox.ElicitationClosedError, inbox.WrongModeError):
+                    inbox.hand_over(row.pk, to=person)
+                    _remind(row)
+                    return True
+                return False
+
+            self._each(request, rows, hand_over, gettext("Handed to somebody else."))
+            return redirect("admin:elicitation_elicitation_changelist")
+        context = self.admin_site.each_context(request) | {
+            "title": gettext("Hand requests to somebody else"),
+            "opts": self.opts,
+            "rows": rows,
+            "form": form,
+        }
+        return render(request, "admin/elicitation/elicitation/hand_over.html", context)
+
+    def _each(
+        self,
+        request: HttpRequest,
+        rows: models.QuerySet[Elicitation],
+        act: Callable[[Elicitation], bool],
+        note: str,
+    ) -> None:
+        """Do something with each row, log it, and say how many were skipped."""
+        done = [row for row in rows if act(row)]
+        for row in done:
+            self.log_change(request, row, note)
+        if done:
+            self.message_user(request, f"{note} ({len(done)})", messages.SUCCESS)
+        if skipped := len(rows) - len(done):
+            text = ngettext(
+                "%d request was skipped: that cannot be done with it.",
+                "%d requests were skipped: that cannot be done with them.",
+                skipped,
+            )
+            self.message_user(request, text % skipped, messages.WARNING)
 
     def _close(
         self,

@@ -807,6 +807,15 @@ class Elicitation(models.Model):
         null=True,
         related_name="+",
     )
+    #: The person for whom the call is made, where an operator has handed it to somebody else.
+    made_for = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        verbose_name=_("asked at first"),
+        on_delete=models.SET_NULL,
+        null=True,
+        editable=False,
+        related_name="+",
+    )
     state = models.CharField(
         _("state"), max_length=9, choices=State.choices, default=State.PENDING
     )
@@ -857,6 +866,9 @@ class Elicitation(models.Model):
             ("answer_any", "Can answer requests put to anybody"),
             ("withdraw_elicitation", "Can withdraw requests"),
             ("expire_elicitation", "Can let requests expire"),
+            ("extend_elicitation", "Can extend the time to answer requests"),
+            ("hand_over_elicitation", "Can hand requests to somebody else"),
+            ("resend_elicitation", "Can notify people and hosts of requests again"),
             ("view_metrics", "Can read the metrics"),
         )
         indexes = (

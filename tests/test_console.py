@@ -6,19 +6,32 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
+from django.core import mail
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from elicitation import inbox
 from elicitation.calls import refusals
+from elicitation.core import FormAnswer
 from elicitation.metrics import figures
 from elicitation.models import Elicitation, ServerPolicy
-from tests.asking import allow, ask
+from elicitation.signals import elicitation_closed
+from tests.asking import allow, ask, ask_to_open
+from tests.integration.conftest import Host
+from tests.integration.scripted import PLAN, ScriptedServer, form, text
+from tests.integration.scripted import ask as asks
 from tests.ops.conftest import NAME, answer, park
 from tests.reading_html import Page
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def one_round(params: Any) -> Any:
+    return text("ok") if params.input_responses else asks(k=form("Which plan?", PLAN))
+
 
 SERVERS = "admin:elicitation_serverpolicy_servers"
 
@@ -154,6 +167,138 @@ class TestOneRequest:
             where = reverse(f"admin:{name}_change", args=[key])
             assert where in links
             assert admin_client.get(where).status_code == 200
+
+
+def act(client: Client, action: str, *rows: Elicitation) -> str:
+    sent = {"action": action, "_selected_action": [str(row.pk) for row in rows]}
+    where = reverse("admin:elicitation_elicitation_changelist")
+    return client.post(where, sent, follow=True).content.decode()
+
+
+class TestActions:
+    def test_people_are_notified_again_of_what_is_open(
+        self, admin_client: Client, user: User, settings: Any
+    ) -> None:
+        settings.ELICITATION_EMAIL, settings.ELICITATION_BASE_URL = True, "https://example.com"
+        user.email = "ada@example.com"
+        user.save()
+        asked = ask(user, NAME)
+        assert len(mail.outbox) == 1
+        assert "Notified again. (1)" in act(admin_client, "resend_selected", asked)
+        assert [message.to for message in mail.outbox] == [["ada@example.com"]] * 2
+        assert LogEntry.objects.get().change_message == "Notified again."
+
+    def test_a_mail_server_that_is_away_breaks_no_page(
+        self, admin_client: Client, user: User, settings: Any
+    ) -> None:
+        asked = ask(user, NAME)
+        settings.ELICITATION_EMAIL = True
+        user.email = "ada@example.com"
+        user.save()
+        # Without the address of the site there is no link, and so no e-mail.
+        assert "1 request was skipped" in act(admin_client, "resend_selected", asked)
+
+    def test_hosts_are_told_again_of_what_was_not_sent_yet(
+        self, admin_client: Client, user: User
+    ) -> None:
+        (asked,) = park(user)
+        answer(asked, user)
+        sent: list[Any] = []
+
+        def receive(**kwargs: Any) -> None:
+            sent.append(kwargs["elicitation_id"])
+
+        elicitation_closed.connect(receive)
+        try:
+            assert "Notified again. (1)" in act(admin_client, "resend_selected", asked)
+            assert sent == [asked.pk]
+            Elicitation.objects.update(delivered_at=timezone.now())
+            assert "1 request was skipped" in act(admin_client, "resend_selected", asked)
+            assert sent == [asked.pk]
+        finally:
+            elicitation_closed.disconnect(receive)
+
+    def test_the_time_to_answer_is_extended(
+        self, admin_client: Client, user: User, settings: Any
+    ) -> None:
+        soon = timezone.now() + timedelta(minutes=1)
+        asked = ask(user, NAME, expires_at=soon)
+        waits = ask(user, NAME, in_call=True, alive_until=timezone.now() + timedelta(hours=1))
+        late = ask(user, NAME, expires_at=timezone.now() - timedelta(seconds=1))
+        settings.ELICITATION_QUESTION_TTL = timedelta(hours=5)
+        shown = act(admin_client, "extend_selected", asked, waits, late)
+        assert "The time to answer was extended. (1)" in shown
+        assert "2 requests were skipped" in shown
+        left = Elicitation.objects.get(pk=asked.pk).expires_at - timezone.now()
+        assert timedelta(hours=4) < left <= timedelta(hours=5)
+        assert Elicitation.objects.get(pk=late.pk).is_expired()
+
+    def test_a_request_is_handed_to_somebody_else_and_the_call_takes_the_answer(
+        self, admin_client: Client, user: User
+    ) -> None:
+        allow()
+        grace = User.objects.create_user("grace")
+        host = Host(ScriptedServer(one_round), user)
+        pending = host.pending()
+        row = Elicitation.objects.get()
+        where = reverse("admin:elicitation_elicitation_hand_over", query={"id": str(row.pk)})
+        assert str(row) in read(admin_client, where).text
+        sent = {"id": str(row.pk), "person": "grace"}
+        shown = admin_client.post(where, sent, follow=True).content.decode()
+        assert "Handed to somebody else. (1)" in shown
+        row.refresh_from_db()
+        assert (row.respondent, row.made_for) == (grace, user)
+        assert list(inbox.waiting(grace)) == [row]
+        assert not inbox.waiting(user).exists()
+        inbox.answer(row.pk, {"plan": FormAnswer(selected=("solo",))}, by=grace)
+        host.resume(pending)
+        assert host.server.answers == [("accept", {"plan": "solo"})]
+        row.refresh_from_db()
+        assert (row.closed_by, row.delivery) == (grace, "delivered")
+
+    def test_what_comes_back_is_that_of_the_first_person_again(self, user: User) -> None:
+        grace = User.objects.create_user("grace")
+        row = ask(user, NAME)
+        inbox.hand_over(row.pk, to=grace)
+        inbox.hand_over(row.pk, to=user)
+        row.refresh_from_db()
+        assert (row.respondent, row.made_for) == (user, None)
+
+    def test_a_link_is_handed_to_nobody(self, admin_client: Client, user: User) -> None:
+        User.objects.create_user("grace")
+        row = ask_to_open(user)
+        where = reverse("admin:elicitation_elicitation_hand_over")
+        sent = {"id": str(row.pk), "person": "grace"}
+        assert (
+            "1 request was skipped" in admin_client.post(where, sent, follow=True).content.decode()
+        )
+        row.refresh_from_db()
+        assert row.respondent == user
+
+    @pytest.mark.parametrize("name", ["nobody", "gone"])
+    def test_it_is_handed_to_somebody_who_can_sign_in(
+        self, name: str, admin_client: Client, user: User
+    ) -> None:
+        User.objects.create_user("gone", is_active=False)
+        row = ask(user, NAME)
+        where = reverse("admin:elicitation_elicitation_hand_over")
+        shown = admin_client.post(where, {"id": str(row.pk), "person": name}).content.decode()
+        assert "There is no active user with this name." in shown
+        assert Elicitation.objects.get().respondent == user
+
+    @pytest.mark.parametrize("verb", ["resend", "extend", "hand_over"])
+    def test_each_takes_its_own_permission(self, verb: str, client: Client, user: User) -> None:
+        ask(user, NAME)
+        person = User.objects.create_user("oscar", is_staff=True)
+        client.force_login(person)
+        seen = {}
+        for names in ({"view_elicitation"}, {"view_elicitation", f"{verb}_elicitation"}):
+            person.user_permissions.set(Permission.objects.filter(codename__in=names))
+            where = reverse("admin:elicitation_elicitation_changelist")
+            seen[len(names)] = f'value="{verb}_selected"' in client.get(where).content.decode()
+            status = client.get(reverse("admin:elicitation_elicitation_hand_over")).status_code
+            assert status == (200 if verb == "hand_over" and len(names) == 2 else 403)
+        assert seen == {1: False, 2: True}
 
 
 class TestTheList:

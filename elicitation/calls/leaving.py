@@ -38,7 +38,7 @@ class Forgotten(NamedTuple):
     outcomes: int
     #: Records of the audit that say no longer what was asked, of whom, and in which conversation.
     emptied: int
-    #: Records that no longer say that this person answered for somebody else.
+    #: Records of others that no longer say that this person answered, or was asked at first.
     unnamed: int
     #: Calls that another process is resuming; their records were left. Forget again later.
     in_progress: int
@@ -64,9 +64,13 @@ def forget(user: AbstractBaseUser) -> Forgotten:
     deleted = in_transaction(lambda: given.delete()[0])
     busy = set(calls.parked().values_list("pk", flat=True))
     emptied = _empty(theirs.closed().exclude(parked_call_id__in=busy))
-    by_them = Elicitation.objects.using(write_alias()).filter(closed_by=user.pk)
-    others = by_them.exclude(respondent=user.pk)
-    unnamed = in_transaction(lambda: others.update(closed_by=None))
+    others = Elicitation.objects.using(write_alias()).exclude(respondent=user.pk)
+    unnamed = in_transaction(
+        lambda: (
+            others.filter(closed_by=user.pk).update(closed_by=None)
+            + others.closed().filter(made_for=user.pk).update(made_for=None)
+        )
+    )
     return Forgotten(withdrawn, cancelled, deleted, ended, emptied, unnamed, len(busy))
 
 
@@ -78,6 +82,7 @@ def _empty(rows: ElicitationQuerySet) -> int:
             Elicitation.objects.using(write_alias()).filter(pk__in=keys).update,
             respondent=None,
             closed_by=None,
+            made_for=None,
             message="",
             requested_schema=NO_PROPERTIES_JSON,
             allow_confirmation=True,

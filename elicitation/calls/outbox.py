@@ -81,6 +81,24 @@ def resend_due(*, now: datetime | None = None, limit: int = 100) -> Resent:
     return Resent(len(sent), len(given_up))
 
 
+def resend(elicitation_id: uuid.UUID) -> bool:
+    """Send the signal of a closed elicitation again now, if nothing was sent to its server yet.
+
+    Returns:
+        Whether it was sent.
+    """
+
+    def resend() -> bool:
+        rows = Elicitation.objects.using(write_alias()).undelivered()
+        elicitation = rows.filter(pk=elicitation_id).first()
+        if elicitation is None:
+            return False
+        announce(elicitation_closed, elicitation, resent=elicitation.resent + 1)
+        return True
+
+    return in_transaction(resend)
+
+
 def _look_after(now: datetime, limit: int) -> set[uuid.UUID]:
     """Tell hosts of calls that have ended, or are to be resumed; return their keys.
 

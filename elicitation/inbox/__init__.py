@@ -33,6 +33,7 @@ from .closing import (
 )
 from .errors import ElicitationClosedError, ElicitationReplacedError, WrongModeError
 from .links import result_url, scope_url
+from .moving import extend, hand_over
 from .reading import (
     closed_among,
     follow_up,
@@ -105,10 +106,12 @@ __all__ = [
     "expire",
     "expire_due",
     "expire_now",
+    "extend",
     "follow_up",
     "forget_urls",
     "get",
     "go_on",
+    "hand_over",
     "keep_alive",
     "recent",
     "recorded",

@@ -35,6 +35,7 @@ PROMISING = {
         "The admin",
         "Switching a server off",
         "Figures and timelines",
+        "What operators do with requests",
         "Rules for tools",
         "From the command line",
     },

@@ -31,11 +31,11 @@ class Command(BaseCommand):
         parser.add_argument("--until", help=f"asked before: {moment}")
         parser.add_argument(
             "--format",
-            choices=("jsonl", "csv"),
+            choices=("jsonl", "csv", "ecs"),
             default="jsonl",
-            help="one JSON object per line, or CSV (default: jsonl)",
+            help="one JSON object per line, CSV, or one event per line in the fields of the "
+            "Elastic Common Schema (default: jsonl)",
         )
-
         parser.add_argument(
             "--refusals",
             action="store_true",
@@ -59,9 +59,10 @@ class Command(BaseCommand):
                 for record in records:
                     writer.writerow(audit.spreadsheet_cell(value) for value in record.values())
             else:
+                as_line = audit.ecs if options["format"] == "ecs" else dict
                 for record in records:
                     # ASCII: no character of a server's reaches a terminal as it is.
-                    self.stdout.write(json.dumps(record))
+                    self.stdout.write(json.dumps(as_line(record)))
             self.stdout.flush()
         except BrokenPipeError:
             reader_has_gone()

@@ -772,6 +772,7 @@ class Elicitation(models.Model):
         DROPPED = "dropped", _("dropped: the server no longer needed the answer")
         SWITCHED_OFF = "switched_off", _("not sent: the policy forbids it")
         NEVER_RESUMED = "never_resumed", _("never sent: the call was not resumed")
+        RESTORED = "restored", _("unknown: the database was restored")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     # No foreign key: the elicitation stays as a record after the call's row was deleted.

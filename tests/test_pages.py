@@ -590,6 +590,7 @@ class TestStates:
             ("round_lost", "It is not known whether the server received the answer"),
             ("dropped", "the server no longer needed it"),
             ("never_resumed", "did not go on in time"),
+            ("restored", "The database of this site was restored"),
             ("not_sent", "shop cannot be reached. This site tries again."),
             ("switched_off", "an operator of this site no longer lets the server ask this"),
         ],
@@ -613,6 +614,7 @@ class TestStates:
             ("switched_off", False),
             ("dropped", False),
             ("never_resumed", False),
+            ("restored", False),
         ],
     )
     def test_line_15_a_declined_page_says_what_the_server_learns(

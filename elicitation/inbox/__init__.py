@@ -55,6 +55,7 @@ from .rows import (
     PERSON_GONE,
     PROCESS_GONE,
     REPLACED,
+    RESTORED,
     SWITCHED_OFF,
     withdraw_orphans,
 )
@@ -77,6 +78,7 @@ __all__ = [
     "PERSON_GONE",
     "PROCESS_GONE",
     "REPLACED",
+    "RESTORED",
     "SWITCHED_OFF",
     "AnswerRefusals",
     "ElicitationClosedError",

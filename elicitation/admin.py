@@ -10,18 +10,21 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, cast
+from uuid import UUID
 
+from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.actions import delete_selected
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.db import connections, models, transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import path, reverse
+from django.urls import NoReverseMatch, path, reverse
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join
@@ -30,9 +33,11 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from . import inbox
-from .calls import switching
+from . import inbox, metrics
+from .calls import outbox, switching
+from .calls.requests import ASK_OPERATOR
 from .core.untrusted import one_line, visible
+from .inbox import notify
 from .models import Elicitation, ParkedCall, Refusal, ServerPolicy, StoredFormAnswer
 from .transactions import write_alias
 
@@ -47,6 +52,8 @@ logger = logging.getLogger("elicitation")
 
 #: How many properties of a form its row in the list names.
 SHOWN_FIELDS = 4
+#: How many characters of a message its row in the list shows.
+SHOWN_CHARS = 60
 #: A longer schema, in characters, is not read for its row in the list.
 MAX_LISTED_CHARS = 20_000
 
@@ -78,6 +85,49 @@ def _policy_of(row: Any) -> ServerPolicy:
     """Return the policy of a row's server, as ``LabelledChangeList`` has read it if it has."""
     policy: ServerPolicy | None = getattr(row, "policy", None)
     return ServerPolicy.objects.for_server(row.server) if policy is None else policy
+
+
+def _figures(server: str) -> list[tuple[Any, Any, str]]:
+    """Return the figures of a server: what each is, its value, and the list behind it."""
+    found = metrics.figures(server)
+    rows = reverse("admin:elicitation_elicitation_changelist")
+    refusals = reverse("admin:elicitation_refusal_changelist", query={"server": server})
+
+    def where(**filters: str) -> str:
+        return f"{rows}?{urlencode({'server': server, **filters})}"
+
+    median = (
+        None if found.median is None else timedelta(seconds=round(found.median.total_seconds()))
+    )
+    return [
+        (_("waiting"), found.waiting, where(state__exact=Elicitation.State.PENDING)),
+        (_("answered"), found.answered, where(state__exact=Elicitation.State.ANSWERED)),
+        (_("declined"), found.declined, where(state__exact=Elicitation.State.DECLINED)),
+        (_("expired"), found.expired, where(state__exact=Elicitation.State.EXPIRED)),
+        (_("withdrawn"), found.withdrawn, where(state__exact=Elicitation.State.WITHDRAWN)),
+        (_("lost"), found.lost, where(delivery__exact=Elicitation.Delivery.ROUND_LOST)),
+        (_("refused"), found.refused, refusals),
+        (_("last refusal"), _moment(found.last_refused_at) or "—", ""),
+        (_("median time to answer"), median or "—", ""),
+    ]
+
+
+def _policy_link(policy: ServerPolicy) -> str:
+    """Return where the policy of a server is changed, or where one is added."""
+    if policy.pk is None:
+        return reverse("admin:elicitation_serverpolicy_add", query={"server": policy.server})
+    return reverse("admin:elicitation_serverpolicy_change", args=[policy.pk])
+
+
+def _links_of_server(request: HttpRequest, policy: ServerPolicy) -> list[tuple[Any, str]]:
+    """Return where an operator goes on from the figures of a server."""
+    links: list[tuple[Any, str]] = [(_("server policy"), _policy_link(policy))]
+    for model in (Elicitation, ParkedCall, Refusal):
+        if request.user.has_perm(f"elicitation.view_{model._meta.model_name}"):
+            name = f"admin:elicitation_{model._meta.model_name}_changelist"
+            where = reverse(name, query={"server": policy.server})
+            links.append((model._meta.verbose_name_plural, where))
+    return links
 
 
 class ServerFilter(admin.SimpleListFilter):
@@ -160,9 +210,24 @@ class RecordAdmin(ClosedLookups):
         return LabelledChangeList
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
-        """Search by respondent, server, tool and scope, not by what was asked or answered."""
+        """Search by respondent, server, tool, conversation and id, not by what was asked."""
         name = get_user_model().USERNAME_FIELD
-        return (f"respondent__{name}", "server", "tool", "scope")
+        here = {field.name for field in self.opts.get_fields()}
+        names = ("server", "tool", "scope", "scope_label", "call")
+        label = ("policy__label",) if "policy" in here else ()
+        return (f"respondent__{name}", *(each for each in names if each in here), *label, "^id")
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: models.QuerySet[Any], search_term: str
+    ) -> tuple[models.QuerySet[Any], bool]:
+        """Search by the labels of the settings, too."""
+        found, may_repeat = super().get_search_results(request, queryset, search_term)
+        term = search_term.strip().casefold()
+        policies = ServerPolicy.all_from_settings()
+        servers = [name for name in policies if term in policies[name].label.casefold()]
+        if term and servers:
+            found |= queryset.filter(server__in=servers)
+        return found, may_repeat
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Rows cannot be added."""
@@ -262,6 +327,66 @@ class SecretAdmin(RecordAdmin):
         return super().render_change_form(request, context, add, change, form_url, obj)
 
 
+def _steps(row: Elicitation) -> list[tuple[datetime, str]]:
+    """Return what became of an elicitation, in the order of time."""
+    steps: list[tuple[datetime | None, str]] = [
+        (row.asked_at, gettext("asked")),
+        (row.notified_at, gettext("e-mail sent")),
+        (row.first_shown_at, gettext("shown for the first time")),
+    ]
+    if row.closed_at is not None:
+        via = row.get_closed_via_display()
+        by = "" if row.closed_by is None else row.closed_by.get_username()
+        text = gettext("%(state)s by %(person)s, through: %(via)s") if by else "%(state)s: %(via)s"
+        said = text % {"state": row.get_state_display(), "person": by, "via": via}
+        steps.append((row.closed_at, f"{said} ({row.reason})" if row.reason else said))
+    if row.continued_at is not None:
+        steps.append((row.continued_at, gettext("the person pressed Continue")))
+    if row.delivered_at is not None:
+        steps.append((row.delivered_at, str(row.get_delivery_display() or gettext("delivered"))))
+    call = ParkedCall.objects.ended().filter(pk=row.parked_call_id).first()
+    if call is not None:
+        outcome = gettext("the call ended: %(outcome)s")
+        steps.append((call.ended_at, outcome % {"outcome": call.get_outcome_display()}))
+    found = [(at, text) for at, text in steps if at is not None]
+    return sorted(found, key=lambda step: step[0])
+
+
+def _remind(row: Elicitation) -> bool:
+    """Notify people of an open elicitation again; return whether that could be done."""
+    try:
+        return notify.remind(row.pk)
+    except Exception as error:
+        # A mail server that is away, or a hook of the site. The text may have an address.
+        fields = {"elicitation_id": str(row.pk), "error": type(error).__name__}
+        logger.warning("A person could not be notified again", extra=fields)
+        return False
+
+
+def _as_uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+class HandOverForm(forms.Form):
+    """To whom requests are handed."""
+
+    person = forms.CharField(
+        label=_("user name"), help_text=_("The person who answers from now on.")
+    )
+
+    def clean_person(self) -> Any:
+        """Return the user with this name, who can sign in."""
+        users = get_user_model()
+        named = {users.USERNAME_FIELD: self.cleaned_data["person"]}
+        person = users._default_manager.filter(**named).first()
+        if person is None or not person.is_active:
+            raise forms.ValidationError(_("There is no active user with this name."))
+        return person
+
+
 @admin.register(Elicitation)
 class ElicitationAdmin(RecordAdmin):
     """The audit trail: what was asked, and how it ended."""
@@ -273,22 +398,30 @@ class ElicitationAdmin(RecordAdmin):
         "server_label",
         "tool_name",
         "respondent",
+        "message_short",
         "state_now",
         "fields_asked",
         "asked",
-        "deadline",
-        "closed",
     )
     list_filter = ("state", "delivery", "closed_via", "never_fetched", ServerFilter)
-    actions = ("withdraw_selected", "expire_selected")
+    actions = (
+        "resend_selected",
+        "extend_selected",
+        "hand_over_selected",
+        "withdraw_selected",
+        "expire_selected",
+    )
     readonly_fields = fields = (
         "id",
+        "timeline",
+        "related",
         "server_label",
         "tool_name",
         "scope_name",
         "call_name",
         "round",
         "respondent",
+        "made_for",
         "message_text",
         "url_host",
         "schema_text",
@@ -340,6 +473,37 @@ class ElicitationAdmin(RecordAdmin):
         return ", ".join(names[:SHOWN_FIELDS]) + more
 
     @admin.display(description=_("message"))
+    def message_short(self, row: Elicitation) -> str:
+        """The beginning of what the server wrote, on one line."""
+        return one_line(row.message, SHOWN_CHARS)
+
+    @admin.display(description=_("timeline"))
+    def timeline(self, row: Elicitation) -> SafeString:
+        """What became of it, step by step, with times in the reader's zone."""
+        steps = format_html_join(
+            "",
+            '<li class="elicitation-step"><time datetime="{}">{}</time> {}</li>',
+            ((at.isoformat(), _moment(at), text) for at, text in _steps(row)),
+        )
+        return format_html('<ol class="elicitation-timeline">{}</ol>', steps)
+
+    @admin.display(description=_("related"))
+    def related(self, row: Elicitation) -> SafeString:
+        """Links to the policy of its server, its person, its call, and what else that asked."""
+        links = [(_policy_link(_policy_of(row)), gettext("server policy"))]
+        if row.respondent_id:
+            user = get_user_model()._meta
+            with suppress(NoReverseMatch):
+                name = f"admin:{user.app_label}_{user.model_name}_change"
+                links.append((reverse(name, args=[row.respondent_id]), gettext("respondent")))
+        if ParkedCall.objects.filter(pk=row.parked_call_id).exists():
+            where = reverse("admin:elicitation_parkedcall_change", args=[row.parked_call_id])
+            links.append((where, gettext("call")))
+        same = reverse("admin:elicitation_elicitation_changelist", query={"call": row.call})
+        links.append((same, gettext("requests of the same call")))
+        return format_html_join(" · ", '<a href="{}">{}</a>', links)
+
+    @admin.display(description=_("message"))
     def message_text(self, row: Elicitation) -> SafeString:
         """What the server wrote."""
         return _said(row.message)
@@ -374,6 +538,110 @@ class ElicitationAdmin(RecordAdmin):
     ) -> None:
         """Let elicitations expire before their deadline."""
         self._close(request, queryset, inbox.expire_now, gettext("Expired before its deadline."))
+
+    def has_resend_permission(self, request: HttpRequest) -> bool:
+        """Whether this user may notify people and hosts again."""
+        return request.user.has_perm("elicitation.resend_elicitation")
+
+    def has_extend_permission(self, request: HttpRequest) -> bool:
+        """Whether this user may give people more time."""
+        return request.user.has_perm("elicitation.extend_elicitation")
+
+    def has_hand_over_permission(self, request: HttpRequest) -> bool:
+        """Whether this user may hand elicitations to somebody else."""
+        return request.user.has_perm("elicitation.hand_over_elicitation")
+
+    @admin.action(description=_("Notify again of the selected requests"), permissions=["resend"])
+    def resend_selected(
+        self, request: HttpRequest, queryset: models.QuerySet[Elicitation]
+    ) -> None:
+        """Notify people of what is open, and hosts of what is closed and was not sent."""
+
+        def resend(row: Elicitation) -> bool:
+            return _remind(row) if row.is_open() else outbox.resend(row.pk)
+
+        self._each(request, queryset, resend, gettext("Notified again."))
+
+    @admin.action(
+        description=_("Extend the time to answer the selected requests"), permissions=["extend"]
+    )
+    def extend_selected(
+        self, request: HttpRequest, queryset: models.QuerySet[Elicitation]
+    ) -> None:
+        """Let elicitations be answered as long as new ones, from now on."""
+
+        def extend(row: Elicitation) -> bool:
+            with suppress(inbox.ElicitationClosedError, Elicitation.DoesNotExist):
+                inbox.extend(row.pk)
+                return True
+            return False
+
+        self._each(request, queryset, extend, gettext("The time to answer was extended."))
+
+    @admin.action(
+        description=_("Hand the selected requests to somebody else"), permissions=["hand_over"]
+    )
+    def hand_over_selected(
+        self, request: HttpRequest, queryset: models.QuerySet[Elicitation]
+    ) -> HttpResponse:
+        """Lead to the page that asks to whom."""
+        keys = urlencode([("id", str(row.pk)) for row in queryset])
+        return redirect(f"{reverse('admin:elicitation_elicitation_hand_over')}?{keys}")
+
+    def get_urls(self) -> list[Any]:
+        """Add the page that hands elicitations to somebody else."""
+        view = self.admin_site.admin_view(self.hand_over_view)
+        name = "elicitation_elicitation_hand_over"
+        return [path("hand-over/", view, name=name), *super().get_urls()]
+
+    def hand_over_view(self, request: HttpRequest) -> HttpResponse:
+        """Ask to whom elicitations are handed, and hand them over."""
+        if not (self.has_view_permission(request) and self.has_hand_over_permission(request)):
+            raise PermissionDenied
+        sent = request.POST if request.method == "POST" else request.GET
+        keys = [key for text in sent.getlist("id") if (key := _as_uuid(text)) is not None]
+        rows = self.get_queryset(request).filter(pk__in=keys)
+        form = HandOverForm(request.POST or None)
+        if request.method == "POST" and form.is_valid():
+            person = form.cleaned_data["person"]
+
+            def hand_over(row: Elicitation) -> bool:
+                with suppress(inbox.ElicitationClosedError, inbox.WrongModeError):
+                    inbox.hand_over(row.pk, to=person)
+                    _remind(row)
+                    return True
+                return False
+
+            self._each(request, rows, hand_over, gettext("Handed to somebody else."))
+            return redirect("admin:elicitation_elicitation_changelist")
+        context = self.admin_site.each_context(request) | {
+            "title": gettext("Hand requests to somebody else"),
+            "opts": self.opts,
+            "rows": rows,
+            "form": form,
+        }
+        return render(request, "admin/elicitation/elicitation/hand_over.html", context)
+
+    def _each(
+        self,
+        request: HttpRequest,
+        rows: models.QuerySet[Elicitation],
+        act: Callable[[Elicitation], bool],
+        note: str,
+    ) -> None:
+        """Do something with each row, log it, and say how many were skipped."""
+        done = [row for row in rows if act(row)]
+        for row in done:
+            self.log_change(request, row, note)
+        if done:
+            self.message_user(request, f"{note} ({len(done)})", messages.SUCCESS)
+        if skipped := len(rows) - len(done):
+            text = ngettext(
+                "%d request was skipped: that cannot be done with it.",
+                "%d requests were skipped: that cannot be done with them.",
+                skipped,
+            )
+            self.message_user(request, text % skipped, messages.WARNING)
 
     def _close(
         self,
@@ -544,19 +812,39 @@ class RefusalAdmin(RecordAdmin):
     first = _when("first_at", _("first time"))
     last = _when("last_at", _("last time"))
 
+    actions = ("allow_tools",)
+
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
         """Search by server, tool, code and property."""
         return ("server", "tool", "code", "property_name")
+
+    def has_decide_permission(self, request: HttpRequest) -> bool:
+        """Whether this user may decide about servers."""
+        may = (f"elicitation.{verb}_serverpolicy" for verb in ("add", "change"))
+        return request.user.has_perms(tuple(may))
+
+    @admin.action(
+        description=_("Let the tools of the selected refusals ask"), permissions=["decide"]
+    )
+    def allow_tools(self, request: HttpRequest, queryset: models.QuerySet[Refusal]) -> None:
+        """Allow the tools about which an operator had not decided, and no others."""
+        waiting = {(row.server, row.tool) for row in queryset if row.code == ASK_OPERATOR}
+        for server, tool in sorted(waiting):
+            policy = ServerPolicy.objects.for_server(server)
+            policy.set_tool_rule(tool, ServerPolicy.ToolRule.ALLOW)
+            policy.save(using=write_alias())
+            self.log_change(request, policy, gettext("A tool was allowed to ask."))
+        text = ngettext("%d tool may ask now.", "%d tools may ask now.", len(waiting))
+        level = messages.SUCCESS if waiting else messages.WARNING
+        self.message_user(request, text % len(waiting), level)
 
     @admin.display(description=_("server policy"))
     def its_policy(self, row: Refusal) -> SafeString:
         """A link to the policy of the server, or to where one is added."""
         policy = _policy_of(row)
-        if policy.pk is None:
-            where = reverse("admin:elicitation_serverpolicy_add", query={"server": row.server})
-        else:
-            where = reverse("admin:elicitation_serverpolicy_change", args=[policy.pk])
-        return format_html('<a href="{}">{}</a>', where, policy.get_policy_display())
+        return format_html(
+            '<a href="{}">{}</a>', _policy_link(policy), policy.get_policy_display()
+        )
 
 
 @admin.register(ServerPolicy)
@@ -575,18 +863,59 @@ class ServerPolicyAdmin(ClosedLookups):
         return ("server",) if obj else ()
 
     def save_model(self, request: HttpRequest, obj: ServerPolicy, form: Any, change: bool) -> None:
-        """Save, and stop what the server has under way if it may show nothing any more."""
+        """Save, and stop what the server, or a tool of it, has under way and may not any more."""
         super().save_model(request, obj, form, change)
-        if not obj.allows_asking:
+        if not obj.allows_asking or obj.tools:
             transaction.on_commit(lambda: self._stop(request, obj.server), using=write_alias())
 
     # --- Switching off -----------------------------------------------------------------------
 
     def get_urls(self) -> list[Any]:
         """Add the page that switches servers off."""
-        where = "elicitation_serverpolicy_switch_off"
-        view = self.admin_site.admin_view(self.switch_off_view)
-        return [path("switch-off/", view, name=where), *super().get_urls()]
+        where = "elicitation_serverpolicy"
+        off = self.admin_site.admin_view(self.switch_off_view)
+        servers = self.admin_site.admin_view(self.servers_view)
+        return [
+            path("switch-off/", off, name=f"{where}_switch_off"),
+            path("servers/", servers, name=f"{where}_servers"),
+            *super().get_urls(),
+        ]
+
+    # --- Figures -----------------------------------------------------------------------------
+
+    def servers_view(self, request: HttpRequest) -> HttpResponse:
+        """Show the figures of the server that the query names, or else a list of all servers."""
+        if not (
+            self.has_view_permission(request)
+            and request.user.has_perm("elicitation.view_elicitation")
+        ):
+            raise PermissionDenied
+        known = switching.under_way()
+        server = request.GET.get("server", "")
+        if server and server not in known:
+            raise Http404
+        policies = ServerPolicy.objects.for_servers([server] if server else known)
+        context = self.admin_site.each_context(request) | {
+            "title": one_line(policies[server].display_name) if server else gettext("Servers"),
+            "opts": self.opts,
+            "server": server,
+        }
+        if server:
+            context |= {
+                "figures": _figures(server),
+                "links": _links_of_server(request, policies[server]),
+            }
+        else:
+            context["servers"] = [
+                known[name]._asdict()
+                | {
+                    "label": one_line(policy.display_name),
+                    "policy": policy,
+                    "query": urlencode({"server": name}),
+                }
+                for name, policy in policies.items()
+            ]
+        return render(request, "admin/elicitation/serverpolicy/servers.html", context)
 
     @admin.action(description=_("Switch the selected servers off now"), permissions=["change"])
     def switch_off_selected(
@@ -639,15 +968,24 @@ class ServerPolicyAdmin(ClosedLookups):
     def _stop(self, request: HttpRequest, server: str) -> None:
         by = cast("User", request.user)
         done = switching.stop(server, by=by, via=Elicitation.Via.ADMIN)
-        self._say(request, ServerPolicy.objects.for_server(server), done)
+        policy = ServerPolicy.objects.for_server(server)
+        # With rules for tools alone, most often nothing has to stop.
+        if any(done) or not policy.allows_asking:
+            self._say(request, policy, done)
 
     def _say(
         self, request: HttpRequest, policy: ServerPolicy, done: switching.SwitchedOff
     ) -> None:
         counts = {"server": one_line(policy.display_name), **done._asdict()}
-        text = gettext(
-            "%(server)s is off. Requests withdrawn: %(withdrawn)d. Calls ended: %(ended)d."
-        )
+        if policy.allows_asking:
+            text = gettext(
+                "%(server)s: some tools may not ask any more. Requests withdrawn: %(withdrawn)d. "
+                "Calls ended: %(ended)d."
+            )
+        else:
+            text = gettext(
+                "%(server)s is off. Requests withdrawn: %(withdrawn)d. Calls ended: %(ended)d."
+            )
         if done.in_progress:
             text += " " + gettext(
                 "Calls that go on right now: %(in_progress)d. They end before they send anything."

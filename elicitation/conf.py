@@ -44,6 +44,10 @@ def _is_flag(value: object) -> bool:
     return isinstance(value, bool)
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _is_list(value: object) -> bool:
     return isinstance(value, list | tuple) and all(map(_is_string, value))
 
@@ -63,11 +67,13 @@ _Keys = Mapping[str, tuple[Callable[[object], bool], str]]
 _DECISIONS: Final[_Keys] = {
     "label": (_is_string, "a string"),
     "policy": (_is_string, "a string"),
+    "tools": (_is_table, "a dictionary of strings: a rule for each name"),
     "allow_confirmation": (_is_flag, "True or False"),
     "wide_limits": (_is_flag, "True or False"),
     "prefill": (_is_flag, "True or False"),
     "allowed_domains": (_is_list, "a list of strings"),
     "allow_loopback_http": (_is_flag, "True or False"),
+    "retention_days": (_is_number, "a whole number"),
 }
 
 #: How a server is reached: the keys of MCP's configuration files, and ``auth``.

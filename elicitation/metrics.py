@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TypeVar
+from datetime import datetime, timedelta
+from typing import NamedTuple, TypeVar
 
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import PermissionDenied
 from django.db import models
 from django.db.models import Count, Min, Sum
+from django.db.models.functions import Coalesce
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from .conf import settings
-from .models import Elicitation, ParkedCall, Refusal, StoredFormAnswer
+from .models import Elicitation, ParkedCall, Refusal, StoredFormAnswer, row_key
 from .transactions import write_alias
 
 State = Elicitation.State
@@ -92,6 +93,50 @@ def snapshot(now: datetime | None = None) -> Snapshot:
         oldest_outcome={
             server: (now - ended_at).total_seconds() for server, _, ended_at in outcomes
         },
+    )
+
+
+class Figures(NamedTuple):
+    """What the records that are kept say of one server."""
+
+    #: Requests that wait for people.
+    waiting: int
+    answered: int
+    declined: int
+    expired: int
+    withdrawn: int
+    #: Requests of which nobody knows whether the server acted on the answer.
+    lost: int
+    #: How often it asked what is put to nobody.
+    refused: int
+    last_refused_at: datetime | None
+    #: How long half of the answers took at most.
+    median: timedelta | None
+
+
+def figures(server: str, now: datetime | None = None) -> Figures:
+    """Return the figures of the server with this configured name."""
+    rows = Elicitation.objects.using(write_alias()).of_server(server).order_by()
+    states = dict(rows.closed().values_list("state").annotate(Count("pk")))
+    refused = Refusal.objects.using(write_alias()).filter(policy=row_key(server))
+    took = models.ExpressionWrapper(
+        models.F("closed_at") - models.F("asked_at"), models.DurationField()
+    )
+    answered = rows.filter(state=State.ANSWERED)
+    # Half of them, rounded up, took this long or less.
+    middle = max(states.get(State.ANSWERED, 0) - 1, 0) // 2
+    durations = answered.annotate(took=took).order_by("took").values_list("took", flat=True)
+    return Figures(
+        waiting=rows.open(now).count(),
+        answered=states.get(State.ANSWERED, 0),
+        declined=states.get(State.DECLINED, 0),
+        expired=states.get(State.EXPIRED, 0) + rows.due(now).count(),
+        withdrawn=states.get(State.WITHDRAWN, 0),
+        lost=rows.filter(delivery=Elicitation.Delivery.ROUND_LOST).count(),
+        median=next(iter(durations[middle : middle + 1]), None),
+        **refused.aggregate(
+            refused=Coalesce(Sum("times"), 0), last_refused_at=models.Max("last_at")
+        ),
     )
 
 

@@ -12,12 +12,15 @@ import json
 import unicodedata
 import uuid
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from copy import copy
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured, ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, router
 from django.db.models.functions import Now
 from django.urls import NoReverseMatch, reverse
@@ -26,6 +29,7 @@ from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_variables
 
+from .conf import LONGEST
 from .conf import settings as app_settings
 from .core import (
     DEFAULT_LIMITS,
@@ -180,6 +184,48 @@ class ServerPolicyQuerySet(models.QuerySet["ServerPolicy"]):
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long closed elicitations and refusals are kept: until when they are old, at one moment.
+
+    Servers are known by the keys of their policies.
+    """
+
+    #: Of all servers that have no days of their own; ``None``: without end.
+    others: datetime | None
+    #: Of the servers that have.
+    by_server: Mapping[uuid.UUID, datetime]
+
+    @classmethod
+    def at(cls, now: datetime) -> Retention:
+        """Return what is old at ``now``, by ``ELICITATION_RETENTION_DAYS`` and the policies."""
+        days = app_settings.RETENTION_DAYS
+        rows = ServerPolicy.objects.using(router.db_for_write(ServerPolicy))
+        policies = ServerPolicy.all_from_settings() | {row.server: row for row in rows}
+        return cls(
+            others=None if days is None else now - timedelta(days=days),
+            by_server={
+                row_key(server): now - timedelta(days=policy.retention_days)
+                for server, policy in policies.items()
+                if policy.retention_days is not None
+            },
+        )
+
+    def is_old(self, moment: str) -> models.Q:
+        """Return the condition under which rows with a ``policy`` are old.
+
+        Args:
+            moment: The name of the column that counts.
+        """
+        found = models.Q(pk__in=[])
+        if self.others is not None:
+            own = models.Q(policy__in=list(self.by_server))
+            found |= ~own & models.Q(**{f"{moment}__lte": self.others})
+        for key, before in self.by_server.items():
+            found |= models.Q(policy=key, **{f"{moment}__lte": before})
+        return found
+
+
 class ServerPolicy(models.Model):
     """An operator's decision about one server: a row, or what ``ELICITATION_SERVERS`` says.
 
@@ -193,6 +239,13 @@ class ServerPolicy(models.Model):
         URL = "url", _("links to open, no forms")
         URL_AND_FORM = "url_and_form", _("links to open, and forms")
 
+    class ToolRule(models.TextChoices):
+        """Whether a tool of the server may ask people anything."""
+
+        NEVER = "never", _("never")
+        ASK = "ask", _("not before an operator has decided")
+        ALLOW = "allow", _("what the server may show")
+
     id = models.UUIDField(primary_key=True, editable=False)
     server = models.CharField(
         _("server"),
@@ -201,6 +254,17 @@ class ServerPolicy(models.Model):
     )
     policy = models.CharField(
         _("may show"), max_length=16, choices=Policy.choices, default=Policy.URL
+    )
+    tools = models.TextField(
+        _("rules for tools"),
+        blank=True,
+        help_text=_(
+            "Each line is a rule: allow, ask or never, a space, and the name of a tool, such as "
+            "never delete_project. A name with * at its end means all tools that begin so. "
+            "The exact name wins, then the longest beginning. A tool without a rule is allowed. "
+            "After ask, the tool asks nobody, and its attempts are among the refusals until an "
+            "operator has decided."
+        ),
     )
     label = models.CharField(
         _("label"),
@@ -240,6 +304,16 @@ class ServerPolicy(models.Model):
         _("plain http on this machine"),
         default=False,
         help_text=_("Allow links such as http://localhost:8000/, for development."),
+    )
+    retention_days = models.PositiveIntegerField(
+        _("days kept"),
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(LONGEST.days)],
+        help_text=_(
+            "For how many days the closed requests of the server, and its refusals, are kept. "
+            "Empty: as long as those of other servers."
+        ),
     )
 
     objects = ServerPolicyQuerySet.as_manager()
@@ -293,6 +367,17 @@ class ServerPolicy(models.Model):
                     "https:// and without a path."
                 )
                 raise ValidationError({"allowed_domains": message})
+        rules = self._tool_lines()
+        for number, line in enumerate(rules, 1):
+            if _tool_rule(line) is None:
+                message = _(
+                    "Rule %(number)d is none. Write allow, ask or never, a space, and the name of "
+                    "a tool or its beginning and *, such as never delete_*."
+                )
+                raise ValidationError({"tools": message % {"number": number}})
+        names = [name for name, _rule in filter(None, map(_tool_rule, rules))]
+        if len(names) != len(set(names)):
+            raise ValidationError({"tools": _("There are two rules for the same name.")})
 
     @classmethod
     def from_settings(cls, server: str) -> Self:
@@ -305,6 +390,9 @@ class ServerPolicy(models.Model):
         decisions = {} if named is None else dict(named.decisions)
         if "allowed_domains" in decisions:
             decisions["allowed_domains"] = "\n".join(decisions["allowed_domains"])
+        if "tools" in decisions:
+            rules = decisions["tools"].items()
+            decisions["tools"] = "\n".join(f"{rule} {name}" for name, rule in rules)
         policy = cls(server=server, **decisions)
         if named is not None:
             try:
@@ -344,7 +432,57 @@ class ServerPolicy(models.Model):
         mine, theirs = set(self._allowed_lines()), set(other._allowed_lines())
         if theirs and not (mine and mine <= theirs):
             wider.append("allowed_domains")
+        ranks = self.ToolRule.values
+        if any(
+            ranks.index(self.tool_rule(name)) > ranks.index(other.tool_rule(name))
+            for name in self._telling_names() | other._telling_names()
+        ):
+            wider.append("tools")
         return wider
+
+    def _tool_lines(self) -> list[str]:
+        return [line.strip() for line in self.tools.split("\n") if line.strip()]
+
+    def _telling_names(self) -> set[str]:
+        """Return names of tools, so that two policies with the same rule for each are the same."""
+        names = {name for name, _rule in filter(None, map(_tool_rule, self._tool_lines()))}
+        # A beginning stands for a tool that no exact name is.
+        return {"", *names, *(f"{name[:-1]}\x00" for name in names if name.endswith("*"))}
+
+    def tool_rule(self, tool: str) -> str:
+        """Return the rule for a tool, a prompt or a resource, one of ``ToolRule``.
+
+        Args:
+            tool: Its name, or the URI of a resource.
+        """
+        rules = [_tool_rule(line) for line in self._tool_lines()]
+        # An invalid line allows nothing: nobody knows which tool it forbids.
+        found = self.ToolRule.ASK if None in rules else self.ToolRule.ALLOW
+        longest = -1
+        for name, rule in filter(None, rules):
+            if name == tool:
+                return rule
+            if name.endswith("*") and tool.startswith(name[:-1]) and len(name) > longest:
+                found, longest = self.ToolRule(rule), len(name)
+        return found
+
+    def set_tool_rule(self, name: str, rule: str) -> None:
+        """Set the rule for the tools with this name, in place of the one that there is."""
+        self.drop_tool_rule(name)
+        self.tools = "\n".join([*self._tool_lines(), f"{rule} {name}"])
+
+    def drop_tool_rule(self, name: str) -> None:
+        """Remove the rule for the tools with this name, if there is one."""
+        lines = [line for line in self._tool_lines() if (_tool_rule(line) or ("", ""))[0] != name]
+        self.tools = "\n".join(lines)
+
+    def for_tool(self, tool: str) -> ServerPolicy:
+        """Return the policy as it holds for one tool: *nothing* where its rule is not *allow*."""
+        if self.tool_rule(tool) == self.ToolRule.ALLOW:
+            return self
+        policy = copy(self)
+        policy.policy = self.Policy.NONE
+        return policy
 
     @property
     def allows_asking(self) -> bool:
@@ -430,6 +568,17 @@ def _allowed_host(line: str) -> str | None:
         return url.host
     # A wildcard needs a name with at least two labels.
     return None if "ip_address" in url.warnings or "." not in url.host else f".{url.host}"
+
+
+def _tool_rule(line: str) -> tuple[str, str] | None:
+    """Return the name and the rule in a line of ``tools``; ``None`` if the line is no rule."""
+    rule, _space, name = line.partition(" ")
+    name = name.strip()
+    try:
+        check_name("The name", name)
+    except InvalidNameError:
+        return None
+    return (name, rule) if rule in ServerPolicy.ToolRule.values else None
 
 
 def _policy_of_server() -> models.ForeignKey[ServerPolicy | None, ServerPolicy | None]:
@@ -623,6 +772,7 @@ class Elicitation(models.Model):
         DROPPED = "dropped", _("dropped: the server no longer needed the answer")
         SWITCHED_OFF = "switched_off", _("not sent: the policy forbids it")
         NEVER_RESUMED = "never_resumed", _("never sent: the call was not resumed")
+        RESTORED = "restored", _("unknown: the database was restored")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     # No foreign key: the elicitation stays as a record after the call's row was deleted.
@@ -656,6 +806,15 @@ class Elicitation(models.Model):
         verbose_name=_("respondent"),
         on_delete=models.SET_NULL,
         null=True,
+        related_name="+",
+    )
+    #: The person for whom the call is made, where an operator has handed it to somebody else.
+    made_for = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        verbose_name=_("asked at first"),
+        on_delete=models.SET_NULL,
+        null=True,
+        editable=False,
         related_name="+",
     )
     state = models.CharField(
@@ -708,6 +867,9 @@ class Elicitation(models.Model):
             ("answer_any", "Can answer requests put to anybody"),
             ("withdraw_elicitation", "Can withdraw requests"),
             ("expire_elicitation", "Can let requests expire"),
+            ("extend_elicitation", "Can extend the time to answer requests"),
+            ("hand_over_elicitation", "Can hand requests to somebody else"),
+            ("resend_elicitation", "Can notify people and hosts of requests again"),
             ("view_metrics", "Can read the metrics"),
         )
         indexes = (
@@ -794,11 +956,13 @@ class Elicitation(models.Model):
 
     @property
     def server_policy(self) -> ServerPolicy:
-        """The policy of its server, as ``ServerPolicyQuerySet.for_server`` returns it."""
+        """The policy of its server, as it holds for its tool."""
         if Elicitation.policy.is_cached(self):
-            return self.policy or ServerPolicy.from_settings(self.server)
-        # Not by the foreign key: a router may read it from a replica.
-        return ServerPolicy.objects.for_server(self.server)
+            policy = self.policy or ServerPolicy.from_settings(self.server)
+        else:
+            # Not by the foreign key: a router may read it from a replica.
+            policy = ServerPolicy.objects.for_server(self.server)
+        return policy.for_tool(self.tool)
 
     @property
     def told(self) -> str:

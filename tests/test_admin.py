@@ -82,8 +82,7 @@ class TestReading:
         shown = read(staff(*VIEW), address(Elicitation))
         for text in (asked.short_id, "Corner Shop", "buy", "ada", ">open<", "name", "+0545"):
             assert text in shown
-        # What the server wrote is on the row's own page only.
-        assert "Who?" not in shown
+        assert '<td class="field-message_short">Who?</td>' in shown
         assert "Corner Shop" in read(Client_of(user), address(ParkedCall))
 
     @pytest.mark.parametrize("model", [Elicitation, ParkedCall, StoredFormAnswer])

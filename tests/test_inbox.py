@@ -7,7 +7,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -20,6 +20,9 @@ from elicitation.core import FormAnswer, FormElicitation, parse_requested_schema
 from elicitation.core.schema import check_answers
 from elicitation.models import Elicitation, StoredFormAnswer, parked_call_id
 from elicitation.signals import elicitation_asked, elicitation_closed
+
+if TYPE_CHECKING:
+    from pytest_django.fixtures import SettingsWrapper
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -117,6 +120,18 @@ def test_the_same_answer_again_succeeds_and_another_does_not(
         inbox.decline(question.pk, by=user)
     assert StoredFormAnswer.objects.get().answers == ADA
     assert len([name for name, _ in sent if name == "closed"]) == 1
+
+
+def test_the_digest_of_an_answer_has_a_key(
+    question: Elicitation, user: User, settings: SettingsWrapper
+) -> None:
+    key = settings.SECRET_KEY
+    inbox.answer(question.pk, ADA, by=user)
+    settings.SECRET_KEY = "another"
+    with pytest.raises(inbox.ElicitationClosedError):
+        inbox.answer(question.pk, ADA, by=user)
+    settings.SECRET_KEY = key
+    assert inbox.answer(question.pk, ADA, by=user).state == "answered"
 
 
 def test_declining_stores_a_decline_and_can_be_repeated(question: Elicitation, user: User) -> None:

@@ -590,8 +590,9 @@ class TestStates:
             ("round_lost", "It is not known whether the server received the answer"),
             ("dropped", "the server no longer needed it"),
             ("never_resumed", "did not go on in time"),
+            ("restored", "The database of this site was restored"),
             ("not_sent", "shop cannot be reached. This site tries again."),
-            ("switched_off", "this site has switched the server off"),
+            ("switched_off", "an operator of this site no longer lets the server ask this"),
         ],
     )
     def test_line_15_an_answered_page_says_how_it_ended(
@@ -603,6 +604,27 @@ class TestStates:
         shown = page(ada.get(elicitation.get_absolute_url()))
         assert text in shown.text
         assert bool(shown.all("meta", **{"http-equiv": "refresh"})) is is_open_end
+
+    @pytest.mark.parametrize(
+        ("delivery", "learns"),
+        [
+            ("", True),
+            ("delivered", True),
+            ("not_sent", True),
+            ("switched_off", False),
+            ("dropped", False),
+            ("never_resumed", False),
+            ("restored", False),
+        ],
+    )
+    def test_line_15_a_declined_page_says_what_the_server_learns(
+        self, delivery: str, learns: bool, ada: Client, user: User
+    ) -> None:
+        elicitation = closed(user, State.DECLINED, delivery=delivery, closed_by=user)
+        shown = page(ada.get(elicitation.get_absolute_url())).text
+        assert ("The server learns" in shown) is learns
+        assert ("The request was declined. No answer was sent" in shown) is not learns
+        assert ("an operator of this site" in shown) is (delivery == "switched_off")
 
     def test_line_16_the_same_again_succeeds_and_other_content_does_not(
         self, ada: Client, user: User

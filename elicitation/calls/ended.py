@@ -34,6 +34,8 @@ Code = ParkedCall.Outcome
 
 #: Reasons of ``given_up``: nobody went on with a call, or its pass through the rounds broke off.
 NEVER_RESUMED, BROKEN_OFF = "never_resumed", "broken_off"
+#: The reason of ``lost`` where the database was restored (``calls.restoring``).
+RESTORED = "restored"
 #: The reason of ``cancelled`` where the server was at work, and may run the tool all the same.
 SERVER_AT_WORK = "server_at_work"
 #: Why there is no result of a call that has finished.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from django.utils import timezone
 from .. import backoff, inbox, store
 from ..conf import settings
 from ..inbox.rows import announce, log_fields
-from ..models import Elicitation, ParkedCall, StoredFormAnswer
+from ..models import Elicitation, ParkedCall, Retention, StoredFormAnswer
 from ..signals import call_due, elicitation_closed
 from ..transactions import in_transaction, lock_now, write_alias
 from . import parking, refusals
@@ -79,6 +79,24 @@ def resend_due(*, now: datetime | None = None, limit: int = 100) -> Resent:
             announce(elicitation_closed, elicitation, resent=times)
     sent |= _look_after(now, limit)
     return Resent(len(sent), len(given_up))
+
+
+def resend(elicitation_id: uuid.UUID) -> bool:
+    """Send the signal of a closed elicitation again now, if nothing was sent to its server yet.
+
+    Returns:
+        Whether it was sent.
+    """
+
+    def resend() -> bool:
+        rows = Elicitation.objects.using(write_alias()).undelivered()
+        elicitation = rows.filter(pk=elicitation_id).first()
+        if elicitation is None:
+            return False
+        announce(elicitation_closed, elicitation, resent=elicitation.resent + 1)
+        return True
+
+    return in_transaction(resend)
 
 
 def _look_after(now: datetime, limit: int) -> set[uuid.UUID]:
@@ -240,8 +258,6 @@ def chores(limit: int, now: datetime | None = None) -> dict[str, Callable[[], in
     """
     now = now or timezone.now()
     unused, lapsed = now - settings.ABANDON_AFTER, now - settings.ANSWER_TTL
-    days = settings.RETENTION_DAYS
-    old = None if days is None else now - timedelta(days=days)
     return {
         "expired elicitations": lambda: inbox.expire_due(now=now, limit=limit),
         "orphaned elicitations": lambda: close_orphans(limit=limit),
@@ -249,10 +265,8 @@ def chores(limit: int, now: datetime | None = None) -> dict[str, Callable[[], in
         "closed calls": lambda: close_abandoned(unused, limit=limit),
         "deleted outcomes": lambda: delete_unfetched(now=now, limit=limit),
         "removed URLs": lambda: inbox.forget_urls(lapsed, limit=limit),
-        "deleted old elicitations": lambda: (
-            0 if old is None else inbox.delete_old(old, limit=limit)
-        ),
-        "deleted refusals": lambda: 0 if old is None else refusals.delete_old(old, limit=limit),
+        "deleted old elicitations": lambda: inbox.delete_old(Retention.at(now), limit=limit),
+        "deleted refusals": lambda: refusals.delete_old(Retention.at(now), limit=limit),
     }
 
 

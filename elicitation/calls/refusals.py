@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from datetime import datetime
 from functools import partial
 from time import monotonic
 
@@ -18,7 +17,7 @@ from django.utils import timezone
 
 from ..core import ElicitationError
 from ..core.errors import plain
-from ..models import MAX_REASON_CHARS, Refusal, row_key
+from ..models import MAX_REASON_CHARS, Refusal, Retention, row_key
 from ..transactions import in_transaction, is_duplicate, write_alias
 from .steps import step
 
@@ -105,9 +104,9 @@ def count(server: str, code: str, reason: str, *, tool: str = "", property: str 
         count("")
 
 
-def delete_old(before: datetime, *, limit: int = 500) -> int:
-    """Delete up to ``limit`` refusals whose last time was at ``before`` or earlier."""
-    old = Refusal.objects.using(write_alias()).filter(last_at__lte=before)
+def delete_old(retention: Retention, *, limit: int = 500) -> int:
+    """Delete up to ``limit`` refusals that are old by their last time."""
+    old = Refusal.objects.using(write_alias()).filter(retention.is_old("last_at"))
     # Keys first: MariaDB knows no LIMIT in a subquery.
     keys = list(old.order_by("last_at").values_list("pk", flat=True)[:limit])
 

@@ -22,6 +22,7 @@ from ..core import (
     parse_requested_schema,
 )
 from ..core.elicitation import number_identical
+from ..core.errors import plain
 from ..core.schema import check_size
 from ..inbox import ElicitationRequest
 from ..models import ServerPolicy, StoredFormAnswer, TooLargeError, encode_json
@@ -31,20 +32,39 @@ from ..store import DatabaseFormAnswerStore, WantedAnswer
 ELICITATION = "elicitation/create"
 #: Most elicitations of one round: each is a form of its own in front of a person.
 MAX_ELICITATIONS = 16
+#: The code of a refusal where an operator has not decided about a tool.
+ASK_OPERATOR = "ask_operator"
 #: Up to here a double is exact, so that a whole one can be written as an integer.
 MAX_EXACT = 2**53
 
 
 class PolicyRefusal(ElicitationRefusal):
-    """The operator's policy does not let this server ask this way."""
+    """The operator's policy does not let this server, or this tool, ask this way."""
 
-    def __init__(self, server: str, mode: str) -> None:
-        super().__init__(
-            f"The server '{server}' may not ask people in {mode} mode on this site. An operator "
-            "decides that in the admin, under server policies.",
+
+def refusal_by(policy: ServerPolicy, tool: str, mode: str = "any") -> PolicyRefusal:
+    """Return why a policy does not let a tool ask: a rule for the tool, or the mode."""
+    rule = policy.tool_rule(tool)
+    if not policy.allows_asking or rule == ServerPolicy.ToolRule.ALLOW:
+        return PolicyRefusal(
+            f"The server '{policy.server}' may not ask people in {mode} mode on this site. An "
+            "operator decides that in the admin, under server policies.",
             code="not_allowed",
             reason=f"the policy does not allow {mode} mode",
         )
+    subject = f"The tool '{plain(tool)}' of the server '{policy.server}' may not ask people"
+    where = "in the admin, under server policies, among the rules for tools."
+    if rule == ServerPolicy.ToolRule.ASK:
+        return PolicyRefusal(
+            f"{subject} before an operator of this site has decided about it: {where}",
+            code=ASK_OPERATOR,
+            reason="an operator has not decided about the tool",
+        )
+    return PolicyRefusal(
+        f"{subject} on this site. An operator decides that {where}",
+        code="not_allowed",
+        reason="the policy does not allow the tool to ask",
+    )
 
 
 # A refusal goes up to the host, whose error reports have the variables of frames.
@@ -104,9 +124,10 @@ def _read(
     if not isinstance(params, Mapping):
         raise SchemaRefusal("the elicitation has no parameters")
     mode = params.get("mode") or "form"
+    may = policy.for_tool(tool)
     if mode == "url":
-        if not policy.allows_urls:
-            raise PolicyRefusal(server, "URL")
+        if not may.allows_urls:
+            raise refusal_by(policy, tool, "URL")
         asked = URLElicitation(
             server_name=server,
             tool_name=tool,
@@ -118,8 +139,8 @@ def _read(
         return asked, NO_PROPERTIES_JSON
     if mode != "form":
         raise SchemaRefusal("its mode is neither form nor url")
-    if not policy.allows_forms:
-        raise PolicyRefusal(server, "form")
+    if not may.allows_forms:
+        raise refusal_by(policy, tool, "form")
     requested_schema = params.get("requestedSchema")
     if not isinstance(requested_schema, Mapping):
         raise SchemaRefusal("it has no requested schema")

@@ -26,7 +26,7 @@ from ..transactions import in_transaction, write_alias
 from . import parking
 from .ended import SERVER_AT_WORK, Code, Ended
 from .lease import Lease
-from .requests import PolicyRefusal
+from .requests import refusal_by
 from .values import STARTED
 
 if TYPE_CHECKING:
@@ -117,21 +117,29 @@ def _forbid(server: str) -> None:
 
 
 def stop(server: str, *, by: AbstractBaseUser | None = None, via: str = Via.HOST) -> SwitchedOff:
-    """Withdraw what a server asks, and end its calls; its policy is *nothing* already.
+    """Withdraw what a server asks, and end its calls, where its policy forbids them already.
 
     Each call is a transaction of its own. If this is cut off, call it again.
     """
-    asked = Elicitation.objects.using(write_alias()).of_server(server).pending()
-    calls = list(_asking().filter(policy=row_key(server)).order_by("pk").values_list("pk"))
-    done = [in_transaction(partial(_end, key, server, by, via)) for (key,) in calls]
+    policy = ServerPolicy.objects.for_server(server)
+
+    def forbidden(rows: ElicitationQuerySet | ParkedCallQuerySet) -> list[uuid.UUID]:
+        found = rows.order_by("pk").values_list("pk", "tool")
+        return [key for key, tool in found if not policy.for_tool(tool).allows_asking]
+
+    calls = forbidden(_asking().filter(policy=row_key(server)))
+    done = [in_transaction(partial(_end, key, policy, by, via)) for key in calls]
     withdrawn = sum(number for number in done if number is not None)
     # In the middle of calls, and of calls that are gone: whoever waits looks at the policy.
-    withdrawn += _withdraw(asked.order_by("pk").values_list("pk", flat=True), by, via)
+    asked = Elicitation.objects.using(write_alias()).of_server(server).pending()
+    withdrawn += _withdraw(forbidden(asked), by, via)
     ended = sum(number is not None for number in done)
     return SwitchedOff(withdrawn, ended, len(calls) - ended)
 
 
-def _end(key: uuid.UUID, server: str, by: AbstractBaseUser | None, via: str) -> int | None:
+def _end(
+    key: uuid.UUID, policy: ServerPolicy, by: AbstractBaseUser | None, via: str
+) -> int | None:
     """End a call, and withdraw what it asks; return how much that was.
 
     ``None`` if a process is resuming it: that process looks at the policy before it sends
@@ -144,7 +152,7 @@ def _end(key: uuid.UUID, server: str, by: AbstractBaseUser | None, via: str) -> 
     row: ParkedCall = parked.get()
     asked = Elicitation.objects.using(write_alias()).of_call(key).pending()
     withdrawn = _withdraw(asked.order_by("pk").values_list("pk", flat=True), by, via)
-    refusal = PolicyRefusal(server, "any")
+    refusal = refusal_by(policy, row.tool)
     reason = refusal.code if row.working_since is None else SERVER_AT_WORK
     parking.close(
         row,

@@ -33,6 +33,7 @@ from .closing import (
 )
 from .errors import ElicitationClosedError, ElicitationReplacedError, WrongModeError
 from .links import result_url, scope_url
+from .moving import extend, hand_over
 from .reading import (
     closed_among,
     follow_up,
@@ -51,8 +52,10 @@ from .retention import (
 from .rows import (
     CANCELLED,
     FINISHED,
+    PERSON_GONE,
     PROCESS_GONE,
     REPLACED,
+    RESTORED,
     SWITCHED_OFF,
     withdraw_orphans,
 )
@@ -72,8 +75,10 @@ from .url_mode import (
 __all__ = [
     "CANCELLED",
     "FINISHED",
+    "PERSON_GONE",
     "PROCESS_GONE",
     "REPLACED",
+    "RESTORED",
     "SWITCHED_OFF",
     "AnswerRefusals",
     "ElicitationClosedError",
@@ -103,10 +108,12 @@ __all__ = [
     "expire",
     "expire_due",
     "expire_now",
+    "extend",
     "follow_up",
     "forget_urls",
     "get",
     "go_on",
+    "hand_over",
     "keep_alive",
     "recent",
     "recorded",

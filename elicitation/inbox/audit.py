@@ -142,3 +142,62 @@ def _plain(value: object) -> str | int | None:
     if value is None or isinstance(value, (int, str)):
         return value
     return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+#: The version of the Elastic Common Schema whose fields the lines have.
+ECS_VERSION = "8.17.0"
+#: Whether what was asked ended as it should, in the words of ``event.outcome``.
+_OUTCOMES = {"delivered": "success", "server_error": "success", "round_lost": "unknown"}
+
+
+def ecs(record: Record) -> dict[str, Any]:
+    """Return a record, of an elicitation or of a refusal, as an event in ECS.
+
+    Its own fields stand below ``elicitation``, under the names that they have in a record.
+    """
+    is_refusal = "code" in record
+    begin, end = record["first_at" if is_refusal else "asked_at"], None
+    if is_refusal:
+        end = record["last_at"]
+        event = {
+            "action": "elicitation-refused",
+            "type": ["denied"],
+            "outcome": "failure",
+            "code": record["code"],
+            "reason": record["reason"],
+        }
+    else:
+        end = record["closed_at"]
+        event = {
+            "action": f"elicitation-{record['state']}",
+            "type": ["info"],
+            "id": record["id"],
+            "outcome": _OUTCOMES.get(str(record["delivery"]), _undelivered(record)),
+        }
+    found: dict[str, Any] = {
+        "@timestamp": end or begin,
+        "ecs": {"version": ECS_VERSION},
+        "event": {
+            "kind": "event",
+            "category": ["api"],
+            "module": "elicitation",
+            "dataset": "elicitation.refusals" if is_refusal else "elicitation.audit",
+            "start": begin,
+            **({"end": end} if end else {}),
+            **event,
+        },
+        "service": {"name": record["server"]},
+        "elicitation": {name: value for name, value in record.items() if value not in (None, "")},
+    }
+    people = [str(each) for name in ("respondent", "closed_by") if (each := record.get(name))]
+    if people:
+        found["user"] = {"id": people[-1]}
+        found["related"] = {"user": sorted(set(people))}
+    if record.get("url_host"):
+        found["url"] = {"domain": record["url_host"]}
+    return found
+
+
+def _undelivered(record: Record) -> str:
+    """Return the outcome of what no server has got: none yet, or none any more."""
+    return "failure" if record["delivered_at"] else "unknown"

@@ -242,7 +242,8 @@ def _record(elicitation: Elicitation, answers: Mapping[str, FormAnswer]) -> None
     store = DatabaseFormAnswerStore(
         scope=elicitation.scope,
         call=elicitation.call,
-        respondent_id=elicitation.respondent_id,
+        # The call takes the answers of the person for whom it is made.
+        respondent_id=elicitation.made_for_id or elicitation.respondent_id,
         parked_call_id=elicitation.parked_call_id,
     )
     answer_row = store.answer_row(

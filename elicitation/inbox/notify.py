@@ -46,6 +46,23 @@ def hook_when_asked(elicitation_id: UUID, **kwargs: Any) -> None:
         hook(elicitation_id)
 
 
+def remind(elicitation_id: UUID) -> bool:
+    """Notify people of an open elicitation again: by e-mail and by the hook, if the site has them.
+
+    Returns:
+        Whether it can still be answered.
+
+    Raises:
+        ImproperlyConfigured: As for ``send_email``.
+    """
+    rows = Elicitation.objects.using(write_alias()).open().filter(pk=elicitation_id)
+    if not in_transaction(lambda: rows.update(notified_at=None)):
+        return False
+    email_when_asked(elicitation_id)
+    hook_when_asked(elicitation_id)
+    return True
+
+
 def send_email(elicitation_id: UUID) -> bool:
     """Send each person who may answer an elicitation one e-mail, if it is open and none was sent.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ..models import Elicitation
+from ..models import Elicitation, Retention
 from ..transactions import in_transaction, write_alias
 from .closing import close
 
@@ -38,16 +38,14 @@ def forget_urls(before: datetime, *, limit: int = 500) -> int:
     return in_transaction(forget, redoable=True) if old else 0
 
 
-def delete_old(before: datetime, *, limit: int = 500) -> int:
-    """Delete up to ``limit`` elicitations that were closed at ``before`` or earlier."""
-    rows = Elicitation.objects.using(write_alias())
+def delete_old(retention: Retention, *, limit: int = 500) -> int:
+    """Delete up to ``limit`` closed elicitations that are old."""
+    rows = Elicitation.objects.using(write_alias()).closed().filter(retention.is_old("closed_at"))
     # Keys first: MariaDB knows no LIMIT in a subquery, and a short DELETE holds short locks.
-    old = list(
-        rows.closed_before(before).order_by("closed_at").values_list("pk", flat=True)[:limit]
-    )
+    old = list(rows.order_by("closed_at").values_list("pk", flat=True)[:limit])
 
     def delete() -> int:
         # A closed row stays closed, so the condition stays true.
-        return rows.closed_before(before).filter(pk__in=old).delete()[0]
+        return rows.filter(pk__in=old).delete()[0]
 
     return in_transaction(delete, redoable=True) if old else 0

@@ -22,6 +22,10 @@ REPLACED, FINISHED = "replaced", "finished"
 CANCELLED, PROCESS_GONE = "cancelled", "process_gone"
 #: The reason where an operator has switched its server off.
 SWITCHED_OFF = "switched_off"
+#: The reason where the person it waited for has no account any more, or may not sign in.
+PERSON_GONE = "person_gone"
+#: The reason where the database was restored, and it may have been answered since.
+RESTORED = "restored"
 #: The reason of a decline that takes back a consent given before.
 TAKEN_BACK = "taken_back"
 

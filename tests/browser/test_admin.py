@@ -14,9 +14,14 @@ from tests.ops.conftest import answer, park
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
+    from pytest_django.fixtures import SettingsWrapper
     from pytest_django.live_server_helper import LiveServer
 
 pytestmark = [pytest.mark.django_db(transaction=True)]
+
+
+#: How wide the tables of a page are, and what there is room for.
+WIDTHS = "[...document.querySelectorAll('.results')].map(e => [e.scrollWidth, e.clientWidth])"
 
 
 def with_policy(route: Route) -> None:
@@ -55,3 +60,32 @@ def test_every_page_is_clean_under_a_strict_policy(
     tab.wait_for_load_state()
     tab.unroute_all(behavior="wait")
     assert Elicitation.objects.get(pk=waits.pk).state == "withdrawn"
+
+
+@pytest.mark.parametrize("language", ["en", "de", "ar"])
+def test_nothing_of_the_lists_is_cut_off(
+    language: str, tab: Page, user: User, live_server: LiveServer, settings: SettingsWrapper
+) -> None:
+    settings.LANGUAGE_CODE = language
+    user.is_staff = user.is_superuser = True
+    user.save()
+    ServerPolicy.objects.create(
+        server="shop", policy="url_and_form", label="The corner shop in the old town"
+    )
+    park(user, "Which of our plans would you like to have, and for how long? " * 5)
+    answered = park(user, "Where?", call="another")[0]
+    answer(answered, user)
+    row = Elicitation.objects.latest("asked_at")
+    names = {"changelist": (), "change": (row.pk,)}
+    where = [reverse(f"admin:elicitation_elicitation_{name}", args=names[name]) for name in names]
+    where.append(reverse("admin:elicitation_serverpolicy_servers"))
+    where.append(reverse("admin:elicitation_serverpolicy_servers", query={"server": "shop"}))
+    for width in (1280, 390):
+        tab.set_viewport_size({"width": width, "height": 900})
+        for address in where:
+            tab.goto(address)
+            wide = tab.evaluate("document.documentElement.scrollWidth")
+            assert wide <= width, (address, width)
+            # On a phone a long list is scrolled by itself, as all lists of the admin are.
+            for inner, outer in tab.evaluate(WIDTHS):
+                assert inner <= outer or width < 500, (address, width)

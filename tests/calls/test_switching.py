@@ -135,7 +135,7 @@ class TestSwitchingOff:
         assert host.respondent is not None
         client.force_login(host.respondent)
         shown = client.get(Elicitation.objects.get().get_absolute_url()).content.decode()
-        assert "An operator of this site has switched the server off." in shown
+        assert "An operator of this site no longer lets the server ask this." in shown
 
 
 class TestThePage:

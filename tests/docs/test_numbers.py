@@ -1,8 +1,9 @@
-"""Each sentence with a number on the pages for operators names the test that shows it."""
+"""Each promise, and each number, on the pages for operators names the test that shows it."""
 
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,42 @@ import pytest
 
 from tests.processes import BASE_DIR
 
-PAGES = ("operations", "security")
+PAGES = ("SECURITY.md", "docs/operations.md", "docs/security.md")
+
+#: The parts of each page that promise something, by their headings: every sentence there names a
+#: test. In ``docs/operations.md`` a paragraph, a list or a row of a table is one promise.
+PROMISING = {
+    "SECURITY.md": {"What the app defends"},
+    "docs/security.md": {
+        "A server that wants more than it should get",
+        "An answer that goes astray",
+        "People who should not",
+    },
+    "docs/operations.md": {
+        "Calls that nobody went on with",
+        "What a killed process leaves behind",
+        "Calls that wait",
+        "Open pages",
+        "Cleaning up",
+        "People who leave",
+        "After a restore, or a failover",
+        "The audit trail",
+        "What is put to nobody",
+        "The admin",
+        "Switching a server off",
+        "Figures and timelines",
+        "What operators do with requests",
+        "Rules for tools",
+        "From the command line",
+    },
+}
+#: What promises nothing there: it leads on, or says what the site has to do.
+LEADING = re.compile(
+    r"$|An MCP server is not|These are the promises|\[docs/security.md\] explains|Logs of SQL"
+    r"|See \[|\[Service\]|\*/5 |elicitation_cleanup: |Then it does that|It$"
+    r"|\* First stop|The command$|A policy can be narrower|never delete"
+    r"|Each elicitation's row says|Permissions beside"
+)
 
 #: A number, in digits or in words. "One" only where it counts; a version is no number.
 NUMBER = re.compile(
@@ -25,7 +61,7 @@ NOTE = re.compile(r"\[\^([\w-]+)\]")
 
 
 def text_of(page: str) -> str:
-    return (BASE_DIR / "docs" / f"{page}.md").read_text("utf-8")
+    return (BASE_DIR / page).read_text("utf-8")
 
 
 def notes_of(page: str) -> dict[str, list[str]]:
@@ -45,9 +81,31 @@ def sentences(page: str) -> Iterator[str]:
     text = re.sub(r"\]\([^)]*\)", "]", text)
     for block in re.split(r"\n\s*\n", text):
         is_table = block.lstrip().startswith("|")
-        parts = re.split(r"\||\n", block) if is_table else re.split(r"^[*] ", block, flags=re.M)
+        parts = re.split(r"\||\n", block) if is_table else re.split(r"^[*-] ", block, flags=re.M)
         for part in parts:
             yield from re.split(r"(?<=[.!?])\s+", " ".join(part.split()))
+
+
+def promises(page: str) -> Iterator[str]:
+    """Yield what a page promises: sentences, or whole paragraphs, lists and rows."""
+    text = re.sub(r"^```.*?^```|^<!--.*?-->", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^\[\^.*(?:\n  .*)*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "code", text))
+    for part in re.split(r"^(?=#)", text, flags=re.MULTILINE):
+        heading, _, body = part.partition("\n")
+        if heading.strip("# ") in PROMISING[page]:
+            for block in re.split(r"\n\s*\n", body):
+                yield from itertools.filterfalse(LEADING.match, split(block, page))
+
+
+def split(block: str, page: str) -> list[str]:
+    """Return the promises of a paragraph, a list, or a table without its first column."""
+    # The first two rows are the head.
+    rows = re.findall(r"^\|[^|]*\|(.*)\|$", block, re.MULTILINE)[2:]
+    items = [" ".join(item.split()) for item in rows or re.split(r"^- ", block, flags=re.M)]
+    if page == "docs/operations.md":
+        return items
+    return [sentence for item in items for sentence in re.split(r"(?<=[.!?])\s+", item)]
 
 
 def missing(sentences_with_numbers: Iterator[str], notes: dict[str, list[str]]) -> list[str]:
@@ -80,6 +138,16 @@ def names_of_tests(path: Path) -> set[str]:
 @pytest.mark.parametrize("name", PAGES)
 def test_each_sentence_with_a_number_names_its_test(name: str) -> None:
     assert missing(sentences(name), notes_of(name)) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_each_promise_names_its_test(name: str) -> None:
+    notes = notes_of(name)
+    found = list(promises(name))
+    assert len(found) > 10
+    assert [
+        each for each in found if not any(notes.get(note) for note in NOTE.findall(each))
+    ] == []
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import uuid
+from collections.abc import Callable
 from copy import copy
-from datetime import timedelta
+from datetime import datetime, timedelta
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,12 @@ from django.core.management import CommandError, call_command, load_command_clas
 from django.utils import timezone
 
 from elicitation import inbox
-from elicitation.calls import parking
+from elicitation.calls import parking, refusals
 from elicitation.calls.ended import Code, Ended
 from elicitation.inbox import audit
 from elicitation.models import Elicitation, StoredFormAnswer
 from tests import processes
+from tests.asking import ask_to_open
 
 from .conftest import ANSWER, age, answer, park
 
@@ -124,7 +126,7 @@ def test_since_and_until(user: User, settings: SettingsWrapper) -> None:
     assert [record["id"] for record in lines(until=yesterday.isoformat())] == [str(old.pk)]
     assert lines(since="2999-01-01T00:00:00Z") == []
     for wrong in ("yesterday", "2026-02-30", "2026-02-30T10:00"):
-        with pytest.raises(CommandError, match="--since and --until take"):
+        with pytest.raises(CommandError, match="--since takes"):
             export(since=wrong)
 
 
@@ -206,7 +208,94 @@ def test_case_F9_the_inbox_in_a_terminal_survives_it_as_well(user: User) -> None
     assert (process.returncode, err) == (0, "")
 
 
-@pytest.mark.parametrize("name", ["audit", "cleanup", "resume"])
+#: Fields of ECS 8.17 that a line has, with their types there.
+ECS = {
+    "@timestamp": "date",
+    "ecs.version": "keyword",
+    "event.action": "keyword",
+    "event.category": "array",
+    "event.code": "keyword",
+    "event.dataset": "keyword",
+    "event.end": "date",
+    "event.id": "keyword",
+    "event.kind": "keyword",
+    "event.module": "keyword",
+    "event.outcome": "keyword",
+    "event.reason": "keyword",
+    "event.start": "date",
+    "event.type": "array",
+    "related.user": "array",
+    "service.name": "keyword",
+    "url.domain": "keyword",
+    "user.id": "keyword",
+}
+IS_TYPE: dict[str, Callable[[Any], bool]] = {
+    "date": lambda value: datetime.fromisoformat(value).tzinfo is not None,
+    "keyword": lambda value: isinstance(value, str),
+    "array": lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
+}
+
+
+def flat(value: dict[str, Any], before: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, inner in value.items():
+        path = f"{before}{name}"
+        found |= flat(inner, f"{path}.") if isinstance(inner, dict) else {path: inner}
+    return found
+
+
+class TestECS:
+    def test_each_line_has_fields_of_ecs_and_its_own_below_one_name(self, user: User) -> None:
+        (asked,) = park(user, "m" * 10)
+        answer(asked, user)
+        ask_to_open(user, "https://login.example.com/t0p5ecr3t")
+        refusals.count("shop", "schema", "why", tool="buy")
+        lines_of = [*lines(format="ecs"), *lines(format="ecs", refusals=True)]
+        assert len(lines_of) == 3
+        for line in lines_of:
+            own = line.pop("elicitation")
+            assert set(own) <= {*audit.FIELDS, *audit.REFUSAL_FIELDS}
+            assert None not in own.values()
+            for name, value in flat(line).items():
+                assert IS_TYPE[ECS[name]](value), name
+        assert {name for line in lines_of for name in flat(line)} == set(ECS)
+        assert ANSWER not in str(lines_of)
+        assert "t0p5ecr3t" not in str(lines_of)
+
+    @pytest.mark.parametrize(
+        ("changes", "action", "outcome"),
+        [
+            ({}, "elicitation-pending", "unknown"),
+            ({"state": "answered"}, "elicitation-answered", "unknown"),
+            ({"state": "answered", "delivery": "not_sent"}, "elicitation-answered", "unknown"),
+            ({"state": "answered", "delivery": "delivered"}, "elicitation-answered", "success"),
+            ({"state": "answered", "delivery": "round_lost"}, "elicitation-answered", "unknown"),
+            ({"state": "declined", "delivery": "server_error"}, "elicitation-declined", "success"),
+            ({"state": "withdrawn", "delivery": "dropped"}, "elicitation-withdrawn", "failure"),
+            ({"state": "expired", "delivery": "never_resumed"}, "elicitation-expired", "failure"),
+        ],
+    )
+    def test_the_outcome_says_whether_a_server_has_got_something(
+        self, changes: dict[str, str], action: str, outcome: str, user: User
+    ) -> None:
+        at = None if changes.get("delivery") in (None, "not_sent") else timezone.now()
+        closed_at = timezone.now() if changes else None
+        row = ask_to_open(user, delivered_at=at, closed_at=closed_at, **changes)
+        (line,) = lines(format="ecs")
+        assert (line["event"]["action"], line["event"]["outcome"]) == (action, outcome)
+        assert line["@timestamp"] == (closed_at or row.asked_at).isoformat()
+
+    def test_an_event_names_who_closed_it_and_everybody_who_had_to_do_with_it(
+        self, user: User
+    ) -> None:
+        grace = User.objects.create_user("grace")
+        ask_to_open(user, state="answered", closed_by=grace)
+        (line,) = lines(format="ecs")
+        assert line["user"]["id"] == str(grace.pk)
+        assert line["related"]["user"] == sorted([str(user.pk), str(grace.pk)])
+
+
+@pytest.mark.parametrize("name", ["audit", "cleanup", "forget", "policy", "restore", "resume"])
 def test_every_command_explains_itself(name: str) -> None:
     command = load_command_class("elicitation", f"elicitation_{name}")
     shown = command.create_parser("manage.py", f"elicitation_{name}").format_help()

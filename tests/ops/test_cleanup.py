@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from io import StringIO
@@ -17,13 +18,14 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from elicitation import store
-from elicitation.calls import outbox, parking
+from elicitation.calls import outbox, parking, refusals
 from elicitation.calls.ended import Code, Ended
 from elicitation.calls.lease import Lease
 from elicitation.core import ElicitationRefusal
-from elicitation.models import Elicitation, ParkedCall, StoredFormAnswer
+from elicitation.models import Elicitation, ParkedCall, Refusal, ServerPolicy, StoredFormAnswer
+from tests.asking import ask
 
-from .conftest import ANSWER, age, answer, claimed, park
+from .conftest import ANSWER, NAME, age, answer, claimed, park
 
 if TYPE_CHECKING:
     from pytest_django.fixtures import SettingsWrapper
@@ -245,3 +247,27 @@ def test_no_log_record_has_an_answer(
         outbox.resend_due(now=timezone.now() + timedelta(hours=1))
     assert len(caplog.records) > 3
     assert ANSWER not in str([vars(record) for record in caplog.records])
+
+
+def test_a_server_keeps_its_records_as_long_as_its_policy_says(
+    user: User, settings: SettingsWrapper
+) -> None:
+    settings.ELICITATION_SERVERS = {"short": {"command": "short", "retention_days": 1}}
+    ServerPolicy.objects.create(server="long", retention_days=200)
+    old = timezone.now() - timedelta(days=100)
+    for server in ("short", "long", "shop"):
+        for closed in (old, timezone.now() - timedelta(days=2)):
+            ask(user, NAME, server=server, state="expired", closed_at=closed)
+        refusals.count(server, "schema", "why")
+        refusals.count(server, "url", "why")
+    Refusal.objects.filter(code="schema").update(last_at=old)
+    Refusal.objects.filter(code="url").update(last_at=timezone.now() - timedelta(days=2))
+    assert "deleted old elicitations 3, deleted refusals 3" in run(dry_run=True)
+    assert "deleted old elicitations 3, deleted refusals 3" in run()
+    kept = {"long": 2, "shop": 1}
+    for rows in (Elicitation.objects, Refusal.objects):
+        assert Counter(rows.values_list("server", flat=True)) == kept
+    # Without end for the others, it still holds for the one.
+    settings.ELICITATION_RETENTION_DAYS = None
+    ask(user, NAME, server="short", state="expired", closed_at=old)
+    assert "deleted old elicitations 1, deleted refusals 0" in run()

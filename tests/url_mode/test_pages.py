@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.core import mail
 from django.core.exceptions import ValidationError
+from django.core.management import call_command
 from django.template import Context, Template
 from django.test import Client, RequestFactory
 from django.urls import reverse
@@ -106,6 +108,23 @@ def test_the_link_comes_after_the_consent_and_leads_to_the_host_that_was_shown(
     assert "When you have finished there, come back and press Continue." in page(response).text
     assert "refresh" not in response.content.decode()
     assert StoredFormAnswer.objects.get().action == "accept"
+
+
+def test_nothing_but_a_browser_opens_the_address(ada: Client, user: User) -> None:
+    allow(allow_loopback_http=True)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        elicitation = ask_to_open(user, f"http://127.0.0.1:{listening.getsockname()[1]}/start")
+        ada.get(elicitation.get_absolute_url())
+        agree(ada, elicitation)
+        assert elicitation.url in ada.get(elicitation.get_absolute_url()).content.decode()
+        go_on(ada, elicitation)
+        call_command("elicitation_cleanup")
+        # Nobody has connected: there is none to accept.
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+        with socket.create_connection(listening.getsockname()):
+            listening.accept()[0].close()
 
 
 def test_a_stale_page_consents_to_nothing(ada: Client, user: User) -> None:

@@ -145,7 +145,7 @@ class Command(BaseCommand):
         self, elicitation: Elicitation, user: AbstractBaseUser, *, decline: bool, yes: bool
     ) -> None:
         """Show an elicitation, and answer, decline or leave it."""
-        policy = ServerPolicy.objects.for_server(elicitation.server)
+        policy = elicitation.server_policy
         self._frame(elicitation, policy, user)
         inbox.shown(elicitation)
         if decline:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from argparse import ArgumentParser
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -13,7 +12,7 @@ from django.utils import timezone
 
 from elicitation.calls import outbox
 from elicitation.conf import settings
-from elicitation.models import Elicitation, ParkedCall, Refusal, StoredFormAnswer
+from elicitation.models import Elicitation, ParkedCall, Refusal, Retention, StoredFormAnswer
 from elicitation.transactions import write_alias
 
 
@@ -25,8 +24,8 @@ class Command(BaseCommand):
         "answers. Close calls that no host has resumed for ELICITATION_ABANDON_AFTER. Delete "
         "outcomes that no host has fetched for ELICITATION_RESULT_TTL. Remove URLs that nobody "
         "can open any more. Delete closed elicitations and refusals after "
-        "ELICITATION_RETENTION_DAYS. Works in small batches. Several copies can run at the "
-        "same time. Run it every few minutes."
+        "ELICITATION_RETENTION_DAYS, or the days of their server's policy. Works in small "
+        "batches. Several copies can run at the same time. Run it every few minutes."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -49,8 +48,6 @@ class Command(BaseCommand):
         now = timezone.now()
         unused = now - settings.ABANDON_AFTER
         lapsed = now - settings.ANSWER_TTL
-        days = settings.RETENTION_DAYS
-        old = None if days is None else now - timedelta(days=days)
         if options["dry_run"]:
             alias = write_alias()
             questions = Elicitation.objects.using(alias)
@@ -59,9 +56,9 @@ class Command(BaseCommand):
             calls = ParkedCall.objects.using(alias).abandoned(unused).unleased().count()
             outcomes = ParkedCall.objects.using(alias).unfetched(now).count()
             forgotten = questions.closed_before(lapsed).with_url().count()
-            deleted = 0 if old is None else questions.closed_before(old).count()
-            refused = Refusal.objects.using(alias)
-            refusals = 0 if old is None else refused.filter(last_at__lte=old).count()
+            retention = Retention.at(now)
+            deleted = questions.closed().filter(retention.is_old("closed_at")).count()
+            refusals = Refusal.objects.using(alias).filter(retention.is_old("last_at")).count()
         else:
             done = {name: _all(batch) for name, batch in outbox.chores(size, now).items()}
             expired = done["expired elicitations"] + done["orphaned elicitations"]

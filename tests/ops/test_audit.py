@@ -192,6 +192,7 @@ def test_a_reader_that_has_read_enough_is_no_error(user: User) -> None:
     assert (process.returncode, err) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_case_F9_the_inbox_in_a_terminal_survives_it_as_well(user: User) -> None:
     park(user, "m" * 1000)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import html
 import json
 import re
@@ -707,6 +708,77 @@ class TestStates:
         data = {"csrfmiddlewaretoken": token, "fingerprint": elicitation.fingerprint}
         answers = {**data, "a-0": "0", "a-1": "1"}
         assert strict.post(elicitation.get_absolute_url(), answers).status_code == 302
+
+    def test_line_22_what_another_site_posted_is_not_shown(self, user: User) -> None:
+        elicitation = ask(user, BUY)
+        data = {"fingerprint": elicitation.fingerprint, "a-0": "1", "a-1": "typed here"}
+        for signed_in in (True, False):
+            strict = Client(enforce_csrf_checks=True)
+            if signed_in:
+                strict.force_login(user)
+            for origin, is_shown in (
+                ("http://testserver", True),
+                ("https://testserver", False),
+                ("https://evil.example", False),
+                ("null", False),
+            ):
+                answer = strict.post(
+                    elicitation.get_absolute_url(), data, headers={"origin": origin}
+                )
+                shown = page(answer, 403)
+                assert ("typed here" in shown.text) is is_shown, origin
+                assert ("Plan" in shown.text) is (is_shown and signed_in), origin
+
+    def test_line_22_a_form_that_was_replaced_shows_what_was_typed(
+        self, ada: Client, user: User
+    ) -> None:
+        elicitation = ask(user, BUY)
+        data = {"fingerprint": "0" * 64, "a-0": "1", "a-1": "<b>typed", "a-x": "no", "b": "no"}
+        shown = page(ada.post(elicitation.get_absolute_url(), data), 409)
+        # The titles of today are not those of the form that was sent.
+        listed = shown.one("section").text.split()
+        assert listed == [
+            "What",
+            "you",
+            "typed",
+            "Question",
+            "1",
+            "1",
+            "Question",
+            "2",
+            "<b>typed",
+        ]
+
+    def test_case_E2_answers_that_are_too_long_together_are_shown_again(
+        self, ada: Client, user: User
+    ) -> None:
+        text = {"type": "string"}
+        elicitation = ask(user, schema("a", "b", a=text, b=text))
+        texts = {"a0": "\u4e2d" * 90_000, "a1": "\u6587" * 90_000}
+        shown = page(send(ada, elicitation, **texts), 422)
+        assert "All answers together are too long to be stored." in shown.text
+        assert shown.text.count("\u4e2d") == shown.text.count("\u6587") == 90_000
+        # What Django itself refuses to read says so, too, and a draft in the browser stays.
+        shown = page(send(ada, elicitation, a0="\u4e2d" * 900_000), 413)
+        assert "Your answers are too long for this site" in shown.text
+        assert [each for each in shown.elements if "data-elicitation-refused" in each.attrs]
+        elicitation.refresh_from_db()
+        assert elicitation.state == State.PENDING
+
+    def test_the_first_page_is_small(self, ada: Client, user: User) -> None:
+        text = {"type": "string"}
+        requested = schema(plan=PLAN, seats=SEATS, note=text, day={**text, "format": "date"})
+        response = ada.get(ask(user, requested).get_absolute_url())
+        files = [
+            each.attrs["src"] if each.tag == "script" else each.attrs["href"]
+            for each in page(response).elements
+            if each.tag == "script" or each.attrs.get("rel") == "stylesheet"
+        ]
+        texts = [response.content]
+        for path in files:
+            found = finders.find(path.removeprefix("/static/"))
+            texts.append(Path(found).read_bytes())
+        assert sum(len(gzip.compress(text)) for text in texts) <= 14_000
 
     @pytest.mark.parametrize(
         ("method", "name"), [("get", "detail"), ("post", "detail"), ("post", "decline")]

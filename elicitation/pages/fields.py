@@ -161,6 +161,11 @@ class Question(forms.BoundField):
         ]
 
     @property
+    def typed(self) -> list[str]:
+        """What the person typed or chose, in words, whether it fits or not."""
+        return self.field.typed(self.value())
+
+    @property
     def first_id(self) -> str:
         """The id of the input where an error of this question is put right."""
         return f"{self.auto_id}_0" if self.use_fieldset else self.auto_id
@@ -230,6 +235,10 @@ class AnswerField(forms.Field, Generic[PropertyT]):
         """Return the answer to a required property where nothing was answered."""
         return FormAnswer(selected=())
 
+    def typed(self, value: Any) -> list[str]:
+        """Return in words what was typed or chosen, whether it fits or not."""
+        return [str(value)] if value else []
+
     def clean(self, value: Any) -> FormAnswer:
         """Return the answer; an optional property without one is skipped."""
         answer = self.read(value)
@@ -275,6 +284,9 @@ class ChoiceField(AnswerField[Choice]):
     def initial_from(self, answer: FormAnswer) -> str:
         return str(self.asked.labels.index(answer.selected[0]))
 
+    def typed(self, value: Any) -> list[str]:
+        return [label] if (label := _label(self.asked.labels, value)) else []
+
     def read(self, value: Any) -> FormAnswer | None:
         if not value:
             return None
@@ -318,6 +330,9 @@ class MultiChoiceField(AnswerField[MultiChoice]):
     def initial_from(self, answer: FormAnswer) -> list[str]:
         return [str(self.asked.labels.index(label)) for label in answer.selected]
 
+    def typed(self, value: Any) -> list[str]:
+        return [label for index in value if (label := _label(self.asked.labels, index))]
+
     def read(self, value: Any) -> FormAnswer | None:
         if not value:
             return None
@@ -341,6 +356,9 @@ class YesNoField(AnswerField[YesNo]):
 
     def initial_from(self, answer: FormAnswer) -> str:
         return "0" if answer.selected == (YES,) else "1"
+
+    def typed(self, value: Any) -> list[str]:
+        return [self.option(str(value))[0]] if str(value) in self.answers else []
 
     def read(self, value: Any) -> FormAnswer | None:
         if not value:
@@ -498,6 +516,10 @@ class MomentField(AnswerField[Text]):
 
     def hint(self) -> str:
         return gettext("Check the time zone. It is sent with the time.")
+
+    def typed(self, value: Any) -> list[str]:
+        local, zone = value or ("", "")
+        return [f"{local} {zone}".strip()] if local else []
 
     def initial_from(self, answer: FormAnswer) -> str:
         return answer.text

@@ -11,8 +11,10 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from ..core.credentials import BROWSER_PATTERN
 from ..core.untrusted import mixes_scripts, one_line, speaks_of_secrets
 from ..models import Elicitation, ServerPolicy
+from . import drafts
 from .forms import ElicitationForm
 
 State = Elicitation.State
@@ -119,6 +121,8 @@ def form_context(
         "next": next_url,
         "leave_url": next_url or reverse("elicitation:inbox"),
         "ids": ids,
+        "draft": drafts.draft_key(elicitation),
+        "credentials": BROWSER_PATTERN,
     }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast
 
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import RequestDataTooBig
 from django.core.paginator import Paginator
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
@@ -27,9 +28,9 @@ from .. import inbox
 from ..conf import settings as app_settings
 from ..core import ElicitationRefusal
 from ..core.untrusted import mixes_scripts
-from ..models import Elicitation, ServerPolicy
-from . import stream
-from .forms import form_class
+from ..models import Elicitation, ServerPolicy, TooLargeError
+from . import drafts, stream
+from .forms import ElicitationForm, form_class
 from .presentation import (
     HEADINGS,
     HEADINGS_OF_OTHERS,
@@ -60,8 +61,7 @@ class _Csrf(CsrfViewMiddleware):
     """Django's check, answered by a page of ours: it says that nothing was sent."""
 
     def _reject(self, request: HttpRequest, reason: str) -> HttpResponse:
-        # What was typed is not shown again: another site can have sent it.
-        return _unsent(request, signed_out=False)
+        return _unsent(request)
 
 
 def page(
@@ -99,6 +99,8 @@ def page(
                 response = cast(HttpResponse, checked(request, *args, **kwargs))
             except (Elicitation.DoesNotExist, inbox.WrongModeError):
                 response = render(request, "elicitation/not_found.html", status=404)
+            except RequestDataTooBig:
+                response = _unsent(request, is_too_large=True)
             return _with_headers(response)
 
         return cast("View[P]", wrapper)
@@ -124,7 +126,10 @@ def _signed_out(request: HttpRequest) -> HttpResponse:
     return redirect_to_login(request.get_full_path())
 
 
-def _unsent(request: HttpRequest, *, signed_out: bool) -> HttpResponse:
+@sensitive_variables()
+def _unsent(
+    request: HttpRequest, *, signed_out: bool = False, is_too_large: bool = False
+) -> HttpResponse:
     # A decline is posted to a URL that has no page to open.
     match = request.resolver_match
     here = (
@@ -133,8 +138,36 @@ def _unsent(request: HttpRequest, *, signed_out: bool) -> HttpResponse:
         else reverse("elicitation:inbox")
     )
     again = redirect_to_login(here)["Location"] if signed_out else here
-    context = {"signed_out": signed_out, "again_url": again}
-    return render(request, "elicitation/unsent.html", context, status=403)
+    context = {
+        "signed_out": signed_out,
+        "is_too_large": is_too_large,
+        "again_url": again,
+        "typed": [] if is_too_large else _typed_here(request, signed_out=signed_out),
+    }
+    status = 413 if is_too_large else 403
+    return render(request, "elicitation/unsent.html", context, status=status)
+
+
+@sensitive_variables()
+def _typed_here(request: HttpRequest, *, signed_out: bool) -> list[drafts.Typed]:
+    """Return what was typed, if a page of this site sent it, with titles for who may see them."""
+    if not drafts.is_from_here(request):
+        return []
+    match = request.resolver_match
+    form = None
+    if not signed_out and match is not None and match.kwargs:
+        with suppress(Elicitation.DoesNotExist):
+            form = _posted_form(request, inbox.get(signed_in(request), **match.kwargs))
+    return drafts.typed(request.POST, form)
+
+
+@sensitive_variables()
+def _posted_form(request: HttpRequest, elicitation: Elicitation) -> ElicitationForm | None:
+    """Return the form of what was posted; nothing if that was another form, or none."""
+    if elicitation.is_url:
+        return None
+    form = form_class()(elicitation.form_elicitation, request.POST)
+    return None if form.is_replaced else form
 
 
 @page("GET", "HEAD")
@@ -250,6 +283,8 @@ def _submit(request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy
             raise inbox.ElicitationClosedError(elicitation)
     except inbox.AnswerRefusals as refusals:
         form.refuse(refusals.errors)
+    except TooLargeError:
+        form.add_error(None, _("All answers together are too long to be stored. Shorten them."))
     except inbox.ElicitationClosedError as closed:
         return _closed(request, closed.elicitation, policy, code=closed.code)
     context = form_context(elicitation, policy, form, next_url=_next(request))
@@ -307,6 +342,7 @@ def _after_consent(elicitation: Elicitation, *, waits: bool) -> dict[str, Any]:
     }
 
 
+@sensitive_variables()
 def _closed(
     request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy, *, code: str = ""
 ) -> HttpResponse:
@@ -326,6 +362,8 @@ def _closed(
     headings = HEADINGS_OF_URLS if elicitation.is_url else HEADINGS
     context = {
         "elicitation": elicitation,
+        "draft": drafts.draft_key(elicitation),
+        "typed": drafts.typed(request.POST, _posted_form(request, elicitation)),
         "server_name": shown_name(policy),
         "state": state,
         "is_own": is_own,

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django import template
 from django.middleware.csrf import get_token
-from django.template import Context
+from django.template import Context, RequestContext
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -18,7 +18,7 @@ from elicitation.conf import settings as app_settings
 from elicitation.core import ElicitationURL
 from elicitation.core.untrusted import visible
 from elicitation.models import Elicitation, ServerPolicy
-from elicitation.pages import presentation
+from elicitation.pages import drafts, presentation
 from elicitation.pages.forms import form_class
 from elicitation.pages.localised import moment_text
 
@@ -66,6 +66,13 @@ def _labels(name: str) -> SafeString:
     if name.isascii():
         return format_html("{}", name)
     return format_html_join(".", "<bdi>{}</bdi>", ((label,) for label in name.split(".")))
+
+
+@register.simple_tag(takes_context=True)
+def elicitation_person(context: RequestContext) -> str:
+    """Return what stands for the signed-in person in their browser; nothing for nobody."""
+    user = context.request.user
+    return drafts.person_key(user.pk) if user.is_authenticated else ""
 
 
 @register.inclusion_tag("elicitation/count.html", takes_context=True)

@@ -120,9 +120,8 @@ class TestFields:
             bad={"type": "integer", "default": "many"},
         )
         assert set(form(requested).initial) == {"fingerprint"}
-        with timezone.override("Asia/Kathmandu"):
-            filled = form(requested, prefill=True)
-            html = "".join(str(question) for question in filled.questions)
+        filled = form(requested, prefill=True)
+        html = "".join(str(question) for question in filled.questions)
         assert filled.initial | {"fingerprint": ""} == {
             "fingerprint": "",
             "a-0": "1",
@@ -132,7 +131,7 @@ class TestFields:
             "a-4": "0.5",
             "a-5": "2026-07-01T12:00:00Z",
         }
-        assert 'value="2026-07-01T17:45:00"' in html
+        assert 'value="2026-07-01T12:00:00"' in html
 
     def test_a_default_with_line_breaks_keeps_them(self) -> None:
         prop = {"type": "string", "maxLength": 20, "default": "a\nb"}
@@ -383,11 +382,12 @@ class TestMoments:
         offered = {name for area in zones().values() for name, _place in area}
         assert {"UTC+02:00", "UTC+01:00"} <= offered
 
-    @pytest.mark.parametrize("here", ["Asia/Kathmandu", "UTC", "EST5EDT"])
-    def test_the_sites_zone_is_chosen_at_first(self, here: str) -> None:
+    @pytest.mark.parametrize("here", ["Asia/Kathmandu", "UTC"])
+    def test_line_23_the_sites_zone_is_not_chosen(self, here: str) -> None:
         with timezone.override(here):
             (question,) = form(schema(x={"type": "string", "format": "date-time"})).questions
-            assert f'<option value="{here}" selected>' in question.parts()[1].tag()
+            assert question.parts()[1].tag().count("selected") == 1
+            assert '<option value="" selected>' in question.parts()[1].tag()
 
     def test_left_blank(self) -> None:
         prop = {"type": "string", "format": "date-time"}

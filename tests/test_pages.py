@@ -9,7 +9,7 @@ import json
 import re
 import threading
 import uuid
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -302,6 +302,35 @@ class TestForm:
         assert chosen(shown) == ["a-0=1", "a-1=Ada", "a-2=1", "a-3=0"]
         assert send(ada, elicitation, a0="0", a1="Bob", a2=["0"], a3="1").status_code == 302
 
+    @pytest.mark.parametrize(
+        ("default", "local", "zone"),
+        [
+            ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00", "UTC"),
+            ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59", "UTC"),
+            ("0001-01-01T00:00:00+14:00", "0001-01-01T00:00:00", "UTC+14:00"),
+            ("9999-12-31T23:59:59-12:00", "9999-12-31T23:59:59", "UTC-12:00"),
+            ("2026-07-01T12:00:00.5+02:00", "2026-07-01T12:00:00.500", "UTC+02:00"),
+            ("2026-07-01T12:00:00.123456Z", "2026-07-01T12:00:00.123456", "UTC"),
+            ("2026-07-01T12:00:00+05:17", "2026-07-01T06:43:00", "UTC"),
+        ],
+    )
+    def test_case_E1_a_moment_that_is_prefilled_is_sent_as_it_is(
+        self, default: str, local: str, zone: str, ada: Client, user: User
+    ) -> None:
+        allow(prefill=True)
+        moment = {"type": "string", "format": "date-time", "default": default}
+        elicitation = ask(user, schema("at", at=moment))
+        shown = page(ada.get(elicitation.get_absolute_url()))
+        box = shown.one("input", name="a-0_0")
+        assert box.attrs["value"] == local
+        # The browser's control reads no more than milliseconds.
+        assert box.attrs["type"] == ("text" if "123456" in local else "datetime-local")
+        (here,) = [each for each in shown.all("option") if "selected" in each.attrs]
+        assert here.attrs["value"] == zone
+        assert send(ada, elicitation, a0_0=local, a0_1=zone).status_code == 302
+        (answer,) = StoredFormAnswer.objects.get().answers.values()
+        assert datetime.fromisoformat(answer.text) == datetime.fromisoformat(default)
+
     def test_line_07_how_each_kind_is_asked(self, ada: Client, user: User) -> None:
         many = {"type": "string", "enum": [f"option {number}" for number in range(8)]}
         few = {"type": "string", "enum": [f"option {number}" for number in range(7)]}
@@ -380,8 +409,11 @@ class TestForm:
     ) -> None:
         elicitation = ask(user, schema("at", at={"type": "string", "format": "date-time"}))
         shown = page(ada.get(elicitation.get_absolute_url()))
+        # Neither the site's zone nor another one is chosen; a browser's script chooses its own.
         (here,) = [each for each in shown.all("option") if "selected" in each.attrs]
-        assert here.attrs["value"] == "Asia/Kathmandu"
+        assert here.attrs["value"] == ""
+        unchosen = page(send(ada, elicitation, a0_0="2026-03-29T02:30", a0_1=""), 422)
+        assert "Choose a time zone from the list." in unchosen.text
         gap = page(send(ada, elicitation, a0_0="2026-03-29T02:30", a0_1="Europe/Berlin"), 422)
         assert "This time does not exist on that day in this time zone" in gap.text
         fold = page(send(ada, elicitation, a0_0="2026-10-25T02:30", a0_1="Europe/Berlin"), 422)

@@ -245,6 +245,15 @@ _AREAS = (
 _OFFSETS = (*range(-720, 841, 60), -570, -210, 210, 270, 330, 345, 390, 525, 570, 630, 765)
 
 
+def offset_zone(moment: datetime) -> str | None:
+    """Return the entry of ``zones`` for the fixed offset of a moment; ``None`` if it has none."""
+    offset = moment.utcoffset()
+    if offset == timedelta():
+        return "UTC"
+    listed = {timedelta(minutes=minutes) for minutes in _OFFSETS}
+    return _offset_name(offset) if offset in listed else None
+
+
 @cache
 def zones() -> dict[str, list[tuple[str, str]]]:
     """Return the zones of the world by area, and the fixed distances."""

@@ -98,6 +98,7 @@ def form_context(
     *,
     next_url: str = "",
     ids: str = "elicitation",
+    is_first: bool = False,
 ) -> dict[str, Any]:
     """Return what ``elicitation/form.html`` shows.
 
@@ -107,6 +108,7 @@ def form_context(
         form: The form, with or without what was typed.
         next_url: Where to go afterwards; a URL of this site.
         ids: The beginning of the ids of elements, other for each form of a page.
+        is_first: Whether this person meets the server for the first time.
     """
     texts = [elicitation.message]
     for asked in form.questions:
@@ -121,6 +123,7 @@ def form_context(
         "next": next_url,
         "leave_url": next_url or reverse("elicitation:inbox"),
         "ids": ids,
+        "is_first": is_first,
         "draft": drafts.draft_key(elicitation),
         "credentials": BROWSER_PATTERN,
     }

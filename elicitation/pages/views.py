@@ -207,9 +207,9 @@ def detail(request: HttpRequest, elicitation_id: str) -> HttpResponse:
         return _submit(request, elicitation, policy)
     if not elicitation.is_open():
         return _closed(request, elicitation, policy)
-    inbox.shown(elicitation)
+    is_first = inbox.shown(elicitation)
     form = form_class()(elicitation.form_elicitation, prefill=policy.prefill)
-    context = form_context(elicitation, policy, form)
+    context = form_context(elicitation, policy, form, is_first=is_first)
     return render(request, "elicitation/answer.html", context)
 
 

@@ -121,12 +121,17 @@ def elicitation_form(context: Context, elicitation: Elicitation, level: int = 2)
     if elicitation.is_url or not elicitation.is_open():
         item = presentation.Item(elicitation, policy, elicitation.pk.hex)
         return {"item": item, "ids": "elicitation", "is_open": False}
-    inbox.shown(elicitation)
+    is_first = inbox.shown(elicitation)
     ids = f"elicitation-{elicitation.pk.hex}"
     form = form_class()(elicitation.form_elicitation, prefill=policy.prefill, auto_id=f"{ids}-%s")
     return {
         **presentation.form_context(
-            elicitation, policy, form, next_url=request.get_full_path(), ids=ids
+            elicitation,
+            policy,
+            form,
+            next_url=request.get_full_path(),
+            ids=ids,
+            is_first=is_first,
         ),
         "csrf_token": get_token(request),
         "is_open": True,

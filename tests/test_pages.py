@@ -67,6 +67,14 @@ class CredulousForm(ElicitationForm):
         return self.cleaned_data
 
 
+def assert_look(shown: Page, look: str) -> None:
+    """The icon, and the class that gives its colour, say the same."""
+    assert shown.all("div", class_=f"elicitation-outcome-{look}")
+    tick = "m5 12.5 4.5 4.5L19 7.5"
+    ticks = [each for each in shown.all("path") if each.attrs["d"] == tick]
+    assert bool(ticks) is (look == "answered")
+
+
 def closed(user: User, state: str, **changes: Any) -> Elicitation:
     return ask(
         user, BUY, state=state, **{"closed_at": timezone.now(), "closed_by": user, **changes}
@@ -637,6 +645,60 @@ class TestStates:
         assert text in shown.text
         assert bool(shown.all("meta", **{"http-equiv": "refresh"})) is is_open_end
 
+    @pytest.mark.parametrize(
+        ("delivery", "heading", "look"),
+        [
+            ("", "Your answer was stored", "stored"),
+            ("delivered", "Sent: the server has the answer", "answered"),
+            ("server_error", "Sent: the server has the answer", "answered"),
+            ("round_lost", "It is not known whether the server has the answer", "unsent"),
+            ("not_sent", "Not sent yet: the server cannot be reached", "unsent"),
+            ("switched_off", "Not sent: this site has switched the server off", "unsent"),
+            ("dropped", "Not sent: the server no longer needed the answer", "unsent"),
+            ("never_resumed", "Not sent: the tool call did not go on in time", "unsent"),
+        ],
+    )
+    def test_line_21_only_what_the_server_has_gets_a_tick(
+        self, delivery: str, heading: str, look: str, ada: Client, user: User
+    ) -> None:
+        elicitation = closed(user, State.ANSWERED, delivery=delivery)
+        shown = page(ada.get(elicitation.get_absolute_url()))
+        assert shown.one("h1").text == shown.one("title").text == heading
+        assert_look(shown, look)
+
+    @pytest.mark.parametrize("pressed", [send, decline])
+    @pytest.mark.parametrize(
+        ("state", "by", "said"),
+        [
+            (State.ANSWERED, "tab", "you answered the request at 9:40 p.m. in another tab"),
+            (State.ANSWERED, "api", "the request was answered at 9:40 p.m."),
+            (State.ANSWERED, "other", "the request was answered at 9:40 p.m."),
+            (State.DECLINED, "tab", "you declined the request at 9:40 p.m. in another tab"),
+            (State.WITHDRAWN, "other", "the request was withdrawn"),
+        ],
+    )
+    def test_line_21_case_E5_the_heading_says_what_became_of_this_press(
+        self,
+        state: str,
+        by: str,
+        said: str,
+        pressed: Any,
+        ada: Client,
+        user: User,
+        other_user: User,
+    ) -> None:
+        # Declining again what one has declined succeeds.
+        if pressed is decline and state == State.DECLINED:
+            return
+        at = timezone.localtime().replace(hour=21, minute=40)
+        person = other_user if by == "other" else user
+        via = "api" if by == "api" else "page"
+        elicitation = closed(user, state, closed_by=person, closed_via=via, closed_at=at)
+        shown = page(pressed(ada, elicitation), 409)
+        begins = "Not declined: " if pressed is decline else "Not sent: "
+        assert shown.one("h1").text == begins + said
+        assert_look(shown, "unsent" if state == State.ANSWERED else state)
+
     def test_line_16_the_same_again_succeeds_and_other_content_does_not(
         self, ada: Client, user: User
     ) -> None:
@@ -1149,6 +1211,17 @@ class TestTags:
         response = send(ada, elicitation, a0="0", a1="1", next=address)
         assert response.url == elicitation.get_absolute_url()
 
+    @pytest.mark.parametrize("address", ["foo", "elicitation:inbox", "/?" + "x" * 2_100])
+    def test_case_E4_what_is_no_url_to_go_back_to_costs_no_answer(
+        self, address: str, ada: Client, user: User
+    ) -> None:
+        for press in (lambda each: send(ada, each, a0="0", a1="1", next=address),
+                      lambda each: decline(ada, each, next=address)):  # fmt: skip
+            elicitation = ask(user, BUY)
+            response = press(elicitation)
+            assert response.status_code == 302
+            assert response.url == elicitation.get_absolute_url()
+
     @pytest.mark.parametrize(("scheme", "is_followed"), [("https", True), ("http", False)])
     def test_the_form_never_leads_from_an_encrypted_page_to_one_that_is_not(
         self, scheme: str, is_followed: bool, ada: Client, user: User
@@ -1244,7 +1317,7 @@ class TestTemplates:
             f"elicitation-{place}-{state}"
             for place in ("outcome", "badge")
             for state in (State.ANSWERED, State.DECLINED, State.EXPIRED, State.WITHDRAWN)
-        } | {"elicitation-outcome-pending"}
+        } | {"elicitation-outcome-pending", "elicitation-outcome-stored"}
         styles = self.documentation().partition("## Styles")[2].partition("## Another")[0]
         documented = set(re.findall(r"`(elicitation[a-z-]*)`", styles))
         assert used - documented == set()

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from django.urls import reverse
+from django.utils import formats, timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
@@ -38,6 +39,39 @@ HEADINGS_OF_OTHERS: dict[str, Promise] = {
 HEADINGS_OF_URLS: dict[str, Promise] = {
     **HEADINGS,
     State.ANSWERED: _("You agreed to open the link"),
+}
+
+Delivery = Elicitation.Delivery
+
+#: The heading of an answered form, and its icon: a tick only where the server has the answer.
+OUTCOMES: dict[str, tuple[Promise, str]] = {
+    Delivery.DELIVERED: (_("Sent: the server has the answer"), "answered"),
+    Delivery.SERVER_ERROR: (_("Sent: the server has the answer"), "answered"),
+    Delivery.ROUND_LOST: (_("It is not known whether the server has the answer"), "unsent"),
+    Delivery.NOT_SENT: (_("Not sent yet: the server cannot be reached"), "unsent"),
+    Delivery.DROPPED: (_("Not sent: the server no longer needed the answer"), "unsent"),
+    Delivery.SWITCHED_OFF: (_("Not sent: this site has switched the server off"), "unsent"),
+    Delivery.NEVER_RESUMED: (_("Not sent: the tool call did not go on in time"), "unsent"),
+}
+
+#: The heading where a form or a decline came too late, by what was pressed and by the code of
+#: ``inbox.ElicitationClosedError``. The second one is for what the same person did elsewhere.
+TOO_LATE: dict[tuple[bool, str], tuple[Promise, Promise]] = {
+    (False, "answered"): (
+        _("Not sent: the request was answered at %(time)s"),
+        _("Not sent: you answered the request at %(time)s in another tab"),
+    ),
+    (False, "declined"): (
+        _("Not sent: the request was declined at %(time)s"),
+        _("Not sent: you declined the request at %(time)s in another tab"),
+    ),
+    (True, "answered"): (
+        _("Not declined: the request was answered at %(time)s"),
+        _("Not declined: you answered the request at %(time)s in another tab"),
+    ),
+    (False, "withdrawn"): (_("Not sent: the request was withdrawn"),) * 2,
+    (True, "withdrawn"): (_("Not declined: the request was withdrawn"),) * 2,
+    (False, "replaced"): (_("Not sent: the request has changed"),) * 2,
 }
 
 #: What a person should know of a URL, by ``core.URL_WARNINGS``.
@@ -89,6 +123,40 @@ NOT_STORED: dict[str, Promise] = {
 def shown_name(policy: ServerPolicy) -> str:
     """Return the name under which a server is shown: the operator's, on one line."""
     return one_line(policy.display_name)
+
+
+def outcome(
+    elicitation: Elicitation, *, is_own: bool, code: str = "", declining: bool = False
+) -> tuple[str, str]:
+    """Return the heading of the page of a closed elicitation, and the icon that agrees.
+
+    Args:
+        elicitation: The elicitation.
+        is_own: Whether the person who looks closed it.
+        code: Why nothing was stored, if something was pressed: that of
+            ``inbox.ElicitationClosedError``.
+        declining: Whether *Decline* was pressed.
+    """
+    state = elicitation.current_state()
+    headings = HEADINGS_OF_URLS if elicitation.is_url else HEADINGS
+    heading = str((headings if is_own else HEADINGS_OF_OTHERS)[state])
+    if elicitation.is_url:
+        return heading, state
+    if (declining, code) in TOO_LATE:
+        by_anybody, elsewhere = TOO_LATE[declining, code]
+        in_a_tab = is_own and elicitation.closed_via == Elicitation.Via.PAGE
+        said = str(elsewhere if in_a_tab else by_anybody)
+        at = timezone.localtime(elicitation.closed_at or timezone.now())
+        is_today = at.date() == timezone.localdate()
+        form = "TIME_FORMAT" if is_today else "SHORT_DATETIME_FORMAT"
+        look = "unsent" if state == State.ANSWERED else state
+        return said % {"time": formats.date_format(at, form)}, look
+    if state == State.ANSWERED:
+        if elicitation.delivery in OUTCOMES:
+            sent, look = OUTCOMES[elicitation.delivery]
+            return str(sent), look
+        return heading, "stored"
+    return heading, state
 
 
 def form_context(

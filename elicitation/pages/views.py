@@ -13,7 +13,13 @@ from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import RequestDataTooBig
 from django.core.paginator import Paginator
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotAllowed,
+    HttpResponseRedirect,
+    JsonResponse,
+)
 from django.middleware.csrf import CsrfViewMiddleware
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -32,14 +38,12 @@ from ..models import Elicitation, ServerPolicy, TooLargeError
 from . import drafts, stream
 from .forms import ElicitationForm, form_class
 from .presentation import (
-    HEADINGS,
-    HEADINGS_OF_OTHERS,
-    HEADINGS_OF_URLS,
     NOT_STORED,
     WARNINGS,
     Item,
     form_context,
     groups,
+    outcome,
     shown_name,
 )
 
@@ -51,6 +55,8 @@ View = Callable[Concatenate[HttpRequest, P], HttpResponse]
 
 State = Elicitation.State
 
+#: How long a URL to go back to may be; Django refuses to redirect to one of more than 2,048.
+MAX_NEXT_CHARS = 2000
 #: How many closed elicitations the inbox shows.
 RECENT = 10
 #: For how long the page of a closed elicitation reloads and leads on by itself.
@@ -246,8 +252,8 @@ def decline(request: HttpRequest, elicitation_id: str) -> HttpResponse:
         inbox.decline(elicitation, by=user)
     except inbox.ElicitationClosedError as closed:
         policy = elicitation.server_policy
-        return _closed(request, closed.elicitation, policy, code=closed.code)
-    return redirect(_next(request) or elicitation)
+        return _closed(request, closed.elicitation, policy, code=closed.code, declining=True)
+    return HttpResponseRedirect(_next(request) or elicitation.get_absolute_url())
 
 
 @page("GET", "HEAD", signed_out=lambda request: JsonResponse({"count": None}, status=401))
@@ -278,7 +284,7 @@ def _submit(request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy
                 by=signed_in(request),
                 fingerprint=form.sent_fingerprint,
             )
-            return redirect(_next(request) or elicitation)
+            return HttpResponseRedirect(_next(request) or elicitation.get_absolute_url())
         if not elicitation.is_open():
             raise inbox.ElicitationClosedError(elicitation)
     except inbox.AnswerRefusals as refusals:
@@ -344,7 +350,12 @@ def _after_consent(elicitation: Elicitation, *, waits: bool) -> dict[str, Any]:
 
 @sensitive_variables()
 def _closed(
-    request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy, *, code: str = ""
+    request: HttpRequest,
+    elicitation: Elicitation,
+    policy: ServerPolicy,
+    *,
+    code: str = "",
+    declining: bool = False,
 ) -> HttpResponse:
     """Answer with the page of a closed elicitation; ``code`` says why nothing was stored."""
     state = elicitation.current_state()
@@ -359,7 +370,7 @@ def _closed(
         follow_up = elicitation
     back = _next(request)
     is_own = elicitation.closed_by_id == signed_in(request).pk
-    headings = HEADINGS_OF_URLS if elicitation.is_url else HEADINGS
+    heading, look = outcome(elicitation, is_own=is_own, code=code, declining=declining)
     context = {
         "elicitation": elicitation,
         "draft": drafts.draft_key(elicitation),
@@ -367,7 +378,8 @@ def _closed(
         "server_name": shown_name(policy),
         "state": state,
         "is_own": is_own,
-        "heading": (headings if is_own else HEADINGS_OF_OTHERS)[state],
+        "heading": heading,
+        "look": look,
         "not_stored": NOT_STORED.get(code, ""),
         "is_replaced": inbox.REPLACED in (code, elicitation.reason),
         "follow_up": follow_up,
@@ -394,6 +406,9 @@ def _refresh(elicitation: Elicitation, follow_up: Elicitation | None) -> str:
 def _next(request: HttpRequest) -> str:
     """Return the URL to go to afterwards; ``""`` if it is another site's."""
     url = request.POST.get("next", "")
+    # A name could be that of a view, and Django redirects to no URL that is too long.
+    if not url.startswith(("/", "https://", "http://")) or len(url) > MAX_NEXT_CHARS:
+        return ""
     return (
         url
         if url_has_allowed_host_and_scheme(

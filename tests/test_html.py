@@ -79,6 +79,7 @@ def every_page(user: User, language: str) -> dict[str, Any]:
     pages["replaced"] = client.post(address)
     pages["not sent"] = strict.post(address)
     pages["signed out"] = stranger.post(address)
+    pages["sign out"] = client.get(reverse("elicitation:sign_out"))
     pages["not found"] = client.get(inbox + "nonsense/")
     for state in (State.ANSWERED, State.DECLINED, State.EXPIRED, State.WITHDRAWN):
         done = ask(user, schema(x={"type": "string"}), state=state, closed_at=timezone.now())
@@ -102,7 +103,7 @@ def test_line_13_the_html_checker_finds_nothing(user: User, tmp_path: Path) -> N
         Elicitation.objects.all().delete()
         ServerPolicy.objects.all().delete()
         pages = every_page(user, language)
-        assert len(pages) == 27
+        assert len(pages) == 28
         for name, response in pages.items():
             assert f'lang="{language}"'.encode() in response.content
             (tmp_path / f"{name}, {language}.html").write_bytes(response.content)

@@ -182,6 +182,35 @@ class TestFrame:
         shown = page(ada.get(ask(user, BUY, server=name).get_absolute_url()))
         assert ("mixes letters of several scripts" in shown.text) is mixed
 
+    def test_line_31_the_site_has_a_name(
+        self, ada: Client, user: User, settings: SettingsWrapper
+    ) -> None:
+        for name, shown_as in (("", "testserver"), ("Example <b>", "Example <b>")):
+            settings.ELICITATION_SITE_NAME = name
+            shown = page(ada.get(ask(user, BUY).get_absolute_url()))
+            assert f"This is {shown_as}. An external server asks this." in shown.text
+            assert shown.one("span", class_="elicitation-site").text == shown_as
+        for address in (reverse("elicitation:inbox"), reverse("elicitation:detail", args=("x",))):
+            shown = Page(ada.get(address).content.decode())
+            assert shown.one("span", class_="elicitation-site").text == "Example <b>"
+
+    def test_line_31_who_is_signed_in_and_a_way_out(
+        self, ada: Client, user: User, settings: SettingsWrapper
+    ) -> None:
+        elicitation = ask(user, BUY)
+        shown = page(ada.get(elicitation.get_absolute_url()))
+        assert shown.one("span", class_="elicitation-user").text == "ada"
+        (way_out,) = [each for each in shown.all("a") if each.text == "Sign out"]
+        asks = page(ada.get(way_out.attrs["href"]))
+        form = asks.one("form")
+        assert "data-elicitation-sign-out" in form.attrs
+        # To look at the page changes nothing.
+        assert ada.get(elicitation.get_absolute_url()).status_code == 200
+        assert ada.post(form.attrs["action"]).url == reverse("login")
+        assert ada.get(elicitation.get_absolute_url()).status_code == 302
+        nobody = Page(ada.post(elicitation.get_absolute_url()).content.decode())
+        assert not nobody.all("span", class_="elicitation-user")
+
     def test_line_02_no_untrusted_text_in_title_ids_classes_or_aria_labels(
         self, ada: Client, user: User
     ) -> None:
@@ -950,7 +979,7 @@ def test_no_page_runs_in_a_transaction_of_the_request() -> None:
         for pattern in urlpatterns
         if pattern.callback.__module__ == "elicitation.pages.views"
     ]
-    assert len(pages) == 7
+    assert len(pages) == 8
     assert all("default" in page._non_atomic_requests for page in pages)
 
 

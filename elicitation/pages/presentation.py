@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 from django.utils import formats, timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from ..conf import settings as app_settings
 from ..core.credentials import BROWSER_PATTERN
 from ..core.untrusted import mixes_scripts, one_line, speaks_of_secrets
 from ..models import Elicitation, ServerPolicy
 from . import drafts
 from .forms import ElicitationForm
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
 
 State = Elicitation.State
 
@@ -120,6 +124,11 @@ NOT_STORED: dict[str, Promise] = {
 }
 
 
+def site_name(request: HttpRequest) -> str:
+    """Return what the pages call this site: ``ELICITATION_SITE_NAME``, or else its host."""
+    return app_settings.SITE_NAME or request.get_host()
+
+
 def shown_name(policy: ServerPolicy) -> str:
     """Return the name under which a server is shown: the operator's, on one line."""
     return one_line(policy.display_name)
@@ -167,6 +176,7 @@ def form_context(
     next_url: str = "",
     ids: str = "elicitation",
     is_first: bool = False,
+    site: str = "",
 ) -> dict[str, Any]:
     """Return what ``elicitation/form.html`` shows.
 
@@ -177,6 +187,7 @@ def form_context(
         next_url: Where to go afterwards; a URL of this site.
         ids: The beginning of the ids of elements, other for each form of a page.
         is_first: Whether this person meets the server for the first time.
+        site: The name of this site.
     """
     texts = [elicitation.message]
     for asked in form.questions:
@@ -192,6 +203,7 @@ def form_context(
         "leave_url": next_url or reverse("elicitation:inbox"),
         "ids": ids,
         "is_first": is_first,
+        "site": site,
         "draft": drafts.draft_key(elicitation),
         "credentials": BROWSER_PATTERN,
     }

@@ -8,6 +8,8 @@ from datetime import timedelta
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast
 
+from django.conf import settings as django_settings
+from django.contrib.auth import logout
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import RequestDataTooBig
@@ -21,7 +23,7 @@ from django.http import (
     JsonResponse,
 )
 from django.middleware.csrf import CsrfViewMiddleware
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect, render, resolve_url
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import decorator_from_middleware
@@ -45,6 +47,7 @@ from .presentation import (
     groups,
     outcome,
     shown_name,
+    site_name,
 )
 
 if TYPE_CHECKING:
@@ -215,7 +218,7 @@ def detail(request: HttpRequest, elicitation_id: str) -> HttpResponse:
         return _closed(request, elicitation, policy)
     is_first = inbox.shown(elicitation)
     form = form_class()(elicitation.form_elicitation, prefill=policy.prefill)
-    context = form_context(elicitation, policy, form, is_first=is_first)
+    context = form_context(elicitation, policy, form, is_first=is_first, site=site_name(request))
     return render(request, "elicitation/answer.html", context)
 
 
@@ -256,6 +259,16 @@ def decline(request: HttpRequest, elicitation_id: str) -> HttpResponse:
     return HttpResponseRedirect(_next(request) or elicitation.get_absolute_url())
 
 
+@page("GET", "HEAD", "POST")
+def sign_out(request: HttpRequest) -> HttpResponse:
+    """Sign out; a page asks first, so that a link can lead here."""
+    if request.method == "POST":
+        logout(request)
+        url = django_settings.LOGOUT_REDIRECT_URL or django_settings.LOGIN_URL
+        return HttpResponseRedirect(resolve_url(url))
+    return render(request, "elicitation/sign_out.html")
+
+
 @page("GET", "HEAD", signed_out=lambda request: JsonResponse({"count": None}, status=401))
 def count(request: HttpRequest) -> HttpResponse:
     """How many elicitations are open, for a script that polls."""
@@ -293,7 +306,9 @@ def _submit(request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy
         form.add_error(None, _("All answers together are too long to be stored. Shorten them."))
     except inbox.ElicitationClosedError as closed:
         return _closed(request, closed.elicitation, policy, code=closed.code)
-    context = form_context(elicitation, policy, form, next_url=_next(request))
+    context = form_context(
+        elicitation, policy, form, next_url=_next(request), site=site_name(request)
+    )
     return render(request, "elicitation/answer.html", context, status=422)
 
 

@@ -75,6 +75,17 @@ def elicitation_person(context: RequestContext) -> str:
     return drafts.person_key(user.pk) if user.is_authenticated else ""
 
 
+@register.inclusion_tag("elicitation/bar.html", takes_context=True)
+def elicitation_bar(context: RequestContext) -> dict[str, str]:
+    """Show which site this is, who is signed in, and the ways to the inbox and out."""
+    request = context.request
+    user = request.user
+    return {
+        "site": presentation.site_name(request),
+        "username": user.get_username() if user.is_authenticated else "",
+    }
+
+
 @register.inclusion_tag("elicitation/count.html", takes_context=True)
 def elicitation_count(context: Context) -> dict[str, Any]:
     """Show how many open elicitations the signed-in person has, as a link to the inbox."""
@@ -132,6 +143,7 @@ def elicitation_form(context: Context, elicitation: Elicitation, level: int = 2)
             next_url=request.get_full_path(),
             ids=ids,
             is_first=is_first,
+            site=presentation.site_name(request),
         ),
         "csrf_token": get_token(request),
         "is_open": True,

@@ -32,7 +32,7 @@ from elicitation.pages import forms
 from elicitation.pages.fields import TextField
 from elicitation.pages.forms import ElicitationForm
 from elicitation.urls import urlpatterns
-from tests.asking import SERVER, allow, ask, schema
+from tests.asking import SERVER, allow, ask, park, schema
 from tests.reading_html import Page, page
 
 if TYPE_CHECKING:
@@ -728,6 +728,71 @@ class TestStates:
         assert shown.one("h1").text == begins + said
         assert_look(shown, "unsent" if state == State.ANSWERED else state)
 
+    def test_line_27_three_steps_say_how_far_the_answer_is(self, ada: Client, user: User) -> None:
+        allow(label="Acme")
+        elicitation = closed(user, State.ANSWERED)
+        call = park(user, elicitation.parked_call_id)
+
+        def shown() -> list[str]:
+            steps = page(ada.get(elicitation.get_absolute_url())).all("li")
+            return [
+                f"{' '.join(each.text.split())}: {max(each.classes).rpartition('-')[2]}"
+                for each in steps
+            ]
+
+        def looks_again() -> bool:
+            shown = page(ada.get(elicitation.get_absolute_url()))
+            return bool(shown.all("meta", **{"http-equiv": "refresh"}))
+
+        assert shown() == [
+            "The request is answered: stored",
+            "Acme receives the answer: now",
+            "The tool finishes: later",
+        ]
+        Elicitation.objects.update(delivered_at=timezone.now(), delivery="delivered")
+        assert shown() == [
+            "The request is answered: stored",
+            "Acme has received the answer: done",
+            "The tool finishes: now",
+        ]
+        assert looks_again()
+        call.delete()
+        assert shown()[2] == "The tool has finished: done"
+        assert not looks_again()
+        Elicitation.objects.update(delivery="server_error")
+        assert shown()[2] == "The tool has reported an error: done"
+        for delivery in ("dropped", "switched_off", "round_lost", "never_resumed"):
+            Elicitation.objects.update(delivery=delivery)
+            assert shown() == []
+
+    def test_line_27_the_message_and_what_waits_next(self, ada: Client, user: User) -> None:
+        done = ask(user, BUY, "Which <plan>?")
+        late, soon = (
+            ask(user, BUY, expires_at=timezone.now() + timedelta(hours=hours)) for hours in (9, 1)
+        )
+        shown = page(ada.get(send(ada, done, a0="0", a1="1").url))
+        assert "Which <plan>?" in shown.one("div", class_="elicitation-quote").text
+        (following,) = shown.all("p", class_="elicitation-next")
+        assert following.text == "Next (2 waiting)"
+        assert soon.get_absolute_url() in {each.attrs["href"] for each in shown.all("a")}
+        decline(ada, soon)
+        assert "Next (1 waiting)" in page(ada.get(decline(ada, soon).url)).text
+        assert "waiting)" not in page(ada.get(decline(ada, late).url)).text
+
+    def test_line_28_the_time_left_stands_beside_the_deadline(
+        self, ada: Client, user: User
+    ) -> None:
+        for left, said, is_soon in (
+            (timedelta(hours=23, minutes=30), "(23 hours left)", False),
+            (timedelta(minutes=9, seconds=30), "(9 minutes left)", True),
+        ):
+            elicitation = ask(user, BUY, expires_at=timezone.now() + left)
+            shown = page(ada.get(elicitation.get_absolute_url()))
+            assert said in shown.one("p", class_="elicitation-deadline").text
+            (notice,) = [each for each in shown.elements if each.attrs.get("role") == "status"]
+            assert notice.text == "Less than ten minutes are left to answer."
+            assert ("hidden" not in notice.attrs) is is_soon
+
     def test_line_16_the_same_again_succeeds_and_other_content_does_not(
         self, ada: Client, user: User
     ) -> None:
@@ -1346,7 +1411,11 @@ class TestTemplates:
             f"elicitation-{place}-{state}"
             for place in ("outcome", "badge")
             for state in (State.ANSWERED, State.DECLINED, State.EXPIRED, State.WITHDRAWN)
-        } | {"elicitation-outcome-pending", "elicitation-outcome-stored"}
+        } | {
+            "elicitation-outcome-pending",
+            "elicitation-outcome-stored",
+            "elicitation-step-later",
+        }
         styles = self.documentation().partition("## Styles")[2].partition("## Another")[0]
         documented = set(re.findall(r"`(elicitation[a-z-]*)`", styles))
         assert used - documented == set()

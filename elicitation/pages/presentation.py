@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 from django.utils import formats, timezone
 from django.utils.functional import Promise
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings as app_settings
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
 
 State = Elicitation.State
+
+#: How long before its deadline a form says that little time is left.
+SOON = timedelta(minutes=10)
 
 HEADINGS: dict[str, Promise] = {
     State.PENDING: _("This request has changed"),
@@ -168,6 +172,49 @@ def outcome(
     return heading, state
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step after an answer. ``state`` is ``stored``, ``done``, ``now`` or ``later``."""
+
+    text: str
+    state: str
+
+    @property
+    def icon(self) -> str:
+        """The icon. That of ``done`` is a tick, which only what the server has done gets."""
+        return {"stored": "stored", "done": "answered", "now": "expired"}.get(self.state, "later")
+
+
+def steps(elicitation: Elicitation, name: str, *, has_ended: bool) -> list[Step]:
+    """Return how far an answer is; nothing where it goes no further.
+
+    Args:
+        elicitation: The elicitation, in any state.
+        name: The name of its server, as it is shown.
+        has_ended: Whether its call has.
+    """
+    goes_on = ("", Delivery.NOT_SENT, Delivery.DELIVERED, Delivery.SERVER_ERROR)
+    if elicitation.state != State.ANSWERED or elicitation.delivery not in goes_on:
+        return []
+    received = elicitation.delivered_at is not None
+    if elicitation.delivery == Delivery.SERVER_ERROR:
+        last = gettext("The tool has reported an error")
+    elif has_ended:
+        last = gettext("The tool has finished")
+    else:
+        last = gettext("The tool finishes")
+    return [
+        Step(gettext("The request is answered"), "stored"),
+        Step(
+            gettext("%(server)s has received the answer") % {"server": name}
+            if received
+            else gettext("%(server)s receives the answer") % {"server": name},
+            "done" if received else "now",
+        ),
+        Step(last, "done" if has_ended else "now" if received else "later"),
+    ]
+
+
 def form_context(
     elicitation: Elicitation,
     policy: ServerPolicy,
@@ -204,6 +251,7 @@ def form_context(
         "ids": ids,
         "is_first": is_first,
         "site": site,
+        "is_soon": elicitation.expires_at - timezone.now() < SOON,
         "draft": drafts.draft_key(elicitation),
         "credentials": BROWSER_PATTERN,
     }

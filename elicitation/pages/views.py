@@ -48,6 +48,7 @@ from .presentation import (
     outcome,
     shown_name,
     site_name,
+    steps,
 )
 
 if TYPE_CHECKING:
@@ -383,6 +384,8 @@ def _closed(
     follow_up = inbox.follow_up(elicitation)
     if follow_up is None and state == State.PENDING:
         follow_up = elicitation
+    has_ended = elicitation.call_has_ended()
+    others = [] if follow_up else inbox.waiting_ids(signed_in(request))
     back = _next(request)
     is_own = elicitation.closed_by_id == signed_in(request).pk
     heading, look = outcome(elicitation, is_own=is_own, code=code, declining=declining)
@@ -399,7 +402,10 @@ def _closed(
         "is_replaced": inbox.REPLACED in (code, elicitation.reason),
         "follow_up": follow_up,
         "leads_on": fresh and follow_up is not None,
-        "refresh": fresh and _refresh(elicitation, follow_up),
+        "refresh": fresh and _refresh(elicitation, follow_up, has_ended=has_ended),
+        "steps": steps(elicitation, shown_name(policy), has_ended=has_ended),
+        "waiting": len(others),
+        "next_id": others[0] if others else None,
         "result_url": inbox.result_url(elicitation),
         "scope_url": "" if back else inbox.scope_url(elicitation),
         "leave_url": back or reverse("elicitation:inbox"),
@@ -408,11 +414,14 @@ def _closed(
     return render(request, "elicitation/closed.html", context, status=409 if code else 200)
 
 
-def _refresh(elicitation: Elicitation, follow_up: Elicitation | None) -> str:
+def _refresh(elicitation: Elicitation, follow_up: Elicitation | None, *, has_ended: bool) -> str:
     """Return when the page is to be loaded again, and from where; nothing where never."""
     if follow_up is not None:
         return f"1; url={follow_up.get_absolute_url()}"
-    if elicitation.delivered_at is not None or elicitation.closed_at is None:
+    goes_on = elicitation.delivered_at is None or (
+        elicitation.state == State.ANSWERED and not has_ended
+    )
+    if not goes_on or elicitation.closed_at is None:
         return ""
     young = timezone.now() - elicitation.closed_at < timedelta(seconds=20)
     return "2" if young else "5"

@@ -12,6 +12,8 @@ from django.template import Context, RequestContext
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.timesince import timeuntil
+from django.utils.translation import gettext
 
 from elicitation import inbox
 from elicitation.conf import settings as app_settings
@@ -42,6 +44,15 @@ def elicitation_time(moment: datetime) -> SafeString:
     """Show a moment as date, time and zone, in a ``<time>`` that machines can read."""
     iso = timezone.localtime(moment).isoformat(timespec="seconds")
     return format_html('<time datetime="{}">{}</time>', iso, moment_text(moment))
+
+
+@register.simple_tag
+def elicitation_left(moment: datetime) -> str:
+    """Say how much time is left until a moment, in one unit; nothing once it is over."""
+    if moment <= timezone.now():
+        return ""
+    left = timeuntil(moment, depth=1).replace("\xa0", " ")
+    return gettext("(%(left)s left)") % {"left": left}
 
 
 @register.simple_tag

@@ -425,6 +425,9 @@ def test_the_next_question_comes_by_itself(
         delivered_at=timezone.now(), delivery="delivered"
     )
     expect(tab.get_by_text("shop received the answer.")).to_be_visible()
+    # The heading and the steps follow by themselves.
+    expect(tab.get_by_role("heading", level=1)).to_have_text("Sent: the server has the answer")
+    expect(tab.get_by_text("The tool has finished")).to_be_visible()
 
 
 # --- The count -------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -78,5 +80,24 @@ def test_line_24_it_stands_open_where_a_warning_applies(
 ) -> None:
     go(phone, ask(user, BUY, "First?", server=server))
     go(phone, ask(user, BUY, message, server=server))
-    expect(phone.locator(".elicitation-notice-warning").first).to_be_visible()
+    expect(phone.locator("div.elicitation-notice-warning").first).to_be_visible()
     expect(phone.get_by_text("This site does not.")).to_be_visible()
+
+
+def test_line_28_the_time_left_in_the_browsers_zone(open_context: OpenContext, user: User) -> None:
+    context = open_context()
+    context.clock.install()
+    tab = context.new_page()
+    now = datetime.fromtimestamp(tab.evaluate("Date.now()") / 1000, tz=UTC)
+    go(tab, ask(user, BUY, expires_at=now + timedelta(hours=23, minutes=30)))
+    deadline = tab.locator("[data-elicitation-deadline]")
+    expect(deadline).to_contain_text("(in 23 hours)")
+    # The browser is in New York, the site in Kathmandu.
+    expect(deadline).to_contain_text(re.compile(r"E[SD]T \(in"))
+    soon = tab.get_by_text("Less than ten minutes are left to answer.")
+    expect(soon).to_be_hidden()
+    tab.clock.run_for(timedelta(hours=23, minutes=20, seconds=40) // timedelta(milliseconds=1))
+    expect(deadline).to_contain_text("(in 9 minutes)")
+    expect(soon).to_be_visible()
+    # Quiet: what has the focus keeps it.
+    assert tab.evaluate("document.activeElement === document.body")

@@ -74,5 +74,30 @@
     show();
   }
 
+  // --- The deadline: in the browser's zone, with the time that is left --------------------------
+
+  const UNITS = [["day", DAY], ["hour", 60 * MINUTE], ["minute", MINUTE]];
+  const SOON = 10 * MINUTE;
+
+  function watchDeadline(place) {
+    const [time, left] = place.children;
+    const at = new Date(time.dateTime);
+    const soon = place.parentElement.querySelector("[data-elicitation-soon]");
+    const relative = new Intl.RelativeTimeFormat(page.lang);
+    time.textContent = at.toLocaleString(page.lang, {
+      year: "numeric", month: "short", day: "numeric", hour: "numeric", minute: "numeric",
+      timeZoneName: "short",
+    });
+    const show = () => {
+      const rest = at - Date.now();
+      const [unit, length] = UNITS.find(([, each]) => rest >= each) ?? ["second", 1000];
+      left.textContent = `(${relative.format(Math.max(0, Math.floor(rest / length)), unit)})`;
+      if (soon) soon.hidden = rest >= SOON;
+      if (rest > 0) window.setTimeout(show, rest < 2 * MINUTE ? 1000 : MINUTE / 2);
+    };
+    show();
+  }
+
+  document.querySelectorAll("[data-elicitation-deadline]").forEach(watchDeadline);
   document.querySelectorAll("[data-elicitation-moment]").forEach(makeMoment);
 })();

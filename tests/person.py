@@ -152,6 +152,10 @@ class Person:
             raise NotDone(f"{error.code}: {page.text}") from None
 
 
+#: Where this person's browser is.
+ZONE = "Asia/Kathmandu"
+
+
 @dataclass
 class _Question:
     """One question of a form: its inputs, and the texts that stand at its options."""
@@ -164,6 +168,9 @@ class _Question:
         if isinstance(typed, bool):
             typed = "Yes" if typed else "No"
         name = self.controls[0].attrs["name"]
+        if name.endswith("_0"):
+            # A moment: a script selects the browser's zone.
+            return {name: [str(typed)], f"{name[:-1]}1": [ZONE]}
         if not self.options:
             return {name: [str(typed)]}
         values = []

@@ -115,7 +115,9 @@ class ElicitationForm(forms.Form):
         for name, field in self._answer_fields():
             refusal = refusals.get(field.asked.name)
             if refusal is not None and name not in self.errors:
-                self.add_error(name, ValidationError(refusal_text(refusal), code=refusal.code))
+                is_missing = refusal.code in ("missing", "required", "blank")
+                text = field.missing() if is_missing else refusal_text(refusal)
+                self.add_error(name, ValidationError(text, code=refusal.code))
 
     def add_error(self, field: str | None, error: Any) -> None:
         """Add an error; where there are several questions it names the one it is about."""

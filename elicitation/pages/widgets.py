@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django import forms
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
 from .localised import offset_zone, zones
@@ -17,6 +18,22 @@ class Radios(forms.RadioSelect):
     def format_value(self, value: Any) -> list[str]:
         # None is nothing chosen; "" is "No answer", chosen.
         return [] if value is None else [str(value)]
+
+
+class Line(forms.TextInput):
+    """One line, in which Enter sends; several lines where the text already has them."""
+
+    def render(self, name: str, value: Any, *args: Any, **kwargs: Any) -> SafeString:
+        if "\n" in str(value or ""):
+            return Lines(self.attrs).render(name, value, *args, **kwargs)
+        return super().render(name, value, *args, **kwargs)
+
+
+class Lines(forms.Textarea):
+    """Several lines."""
+
+    def __init__(self, attrs: dict[str, Any] | None = None) -> None:
+        super().__init__({"rows": "2", **(attrs or {})})
 
 
 def typed(input_type: str) -> forms.TextInput:

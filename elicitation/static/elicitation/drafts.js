@@ -89,6 +89,13 @@
   function fillIn(form, values) {
     const changed = new Set();
     for (const control of controls(form)) {
+      // One line would drop the others.
+      if (control.type === "text" && values[control.name]?.[0]?.includes("\n")) {
+        const enlarge = new Event("elicitation:enlarge", { bubbles: true });
+        control.dispatchEvent(enlarge);
+      }
+    }
+    for (const control of controls(form)) {
       const kept = values[control.name];
       if (!kept) continue;
       if (isChosen(control)) {

@@ -98,6 +98,114 @@
     show();
   }
 
+  // --- Texts, and lists of options ----------------------------------------------------------------
+
+  /** Call `show` whenever what stands in a form may have changed. */
+  function follow(form, show) {
+    form.addEventListener("input", show);
+    form.addEventListener("elicitation:restored", show);
+    form.addEventListener("reset", () => window.setTimeout(show));
+    show();
+  }
+
+  const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_all, name) => values[name]);
+
+  /** Count characters as the server does, near a bound. */
+  function countLength(output) {
+    const { max, min = 0, text } = output.dataset;
+    const field = output.closest(".elicitation-field");
+    follow(field.closest("form"), () => {
+      const { value } = field.querySelector("input, textarea");
+      const count = [...value.replace(/\r\n/g, "\n")].length;
+      output.hidden = !(count && (count < min || count > max * 0.8));
+      output.textContent = fill(text, { count: max ? `${count} / ${max}` : count });
+    });
+  }
+
+  function countChosen(output) {
+    const field = output.closest(".elicitation-field");
+    follow(field.closest("form"), () => {
+      const chosen = field.querySelectorAll(":checked").length;
+      output.hidden = !chosen;
+      output.textContent = fill(output.dataset.text, { chosen, of: output.dataset.of });
+    });
+  }
+
+  /** Put a text area in the place of an input, with everything that belongs to it. */
+  function enlarge(field) {
+    const line = field.querySelector("input");
+    const area = document.createElement("textarea");
+    for (const { name, value } of line.attributes) {
+      if (!["type", "value"].includes(name)) area.setAttribute(name, value);
+    }
+    area.rows = 4;
+    area.value = line.value;
+    line.replaceWith(area);
+    field.querySelector("[data-elicitation-more]")?.remove();
+    return area;
+  }
+
+  function offerToEnlarge(field) {
+    if (!field.querySelector("input")) return;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "elicitation-more";
+    button.dataset.elicitationMore = "";
+    button.textContent = field.dataset.elicitationEnlarge;
+    button.addEventListener("click", () => enlarge(field).focus());
+    field.append(button);
+    field.addEventListener("elicitation:enlarge", () => enlarge(field));
+  }
+
+  const matches = (text, wanted) =>
+    text.toLocaleLowerCase().normalize("NFD").includes(wanted.toLocaleLowerCase().normalize("NFD"));
+
+  /** Leave in a select what matches, and what is chosen. */
+  function narrow(select, all, wanted) {
+    const { value } = select;
+    const kept = (option) =>
+      !wanted || option.value === value || !option.value ||
+      matches(`${option.text} ${option.parentElement.label ?? ""}`, wanted);
+    const found = [...all.children].map((child) => {
+      const copy = child.cloneNode(child.tagName === "OPTION");
+      if (child.tagName === "OPTGROUP") {
+        copy.append(...[...child.children].filter(kept).map((each) => each.cloneNode(true)));
+        return copy.children.length ? copy : null;
+      }
+      return kept(child) ? copy : null;
+    });
+    select.replaceChildren(...found.filter(Boolean));
+    select.value = value;
+    select.size = wanted ? Math.min(6, Math.max(2, select.length)) : 0;
+  }
+
+  function makeSearch(place) {
+    const field = place.closest(".elicitation-field");
+    const select = field.querySelector("select");
+    const all = select?.cloneNode(true);
+    const label = place.appendChild(document.createElement("label"));
+    const box = document.createElement("input");
+    box.type = "search";
+    label.append(place.dataset.elicitationSearch, box);
+    box.addEventListener("input", (event) => {
+      event.stopPropagation(); // What is searched for is no answer.
+      if (select) narrow(select, all, box.value);
+      for (const option of field.querySelectorAll(".elicitation-option")) {
+        option.hidden = !option.querySelector(":checked") && !matches(option.innerText, box.value);
+      }
+    });
+    box.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      (select ?? field.querySelector(".elicitation-option:not([hidden]) input"))?.focus();
+    });
+    place.hidden = false;
+  }
+
+  document.querySelectorAll("[data-elicitation-enlarge]").forEach(offerToEnlarge);
+  document.querySelectorAll("[data-elicitation-length]").forEach(countLength);
+  document.querySelectorAll("[data-elicitation-chosen]").forEach(countChosen);
+  document.querySelectorAll("[data-elicitation-search]").forEach(makeSearch);
   document.querySelectorAll("[data-elicitation-deadline]").forEach(watchDeadline);
   document.querySelectorAll("[data-elicitation-moment]").forEach(makeMoment);
 })();

@@ -52,7 +52,7 @@ BUY = schema("plan", "seats", plan=PLAN, seats=SEATS)
 def send(client: Client, elicitation: Elicitation, **answers: Any) -> Any:
     """Send the form of a question; ``a0`` stands for ``a-0``."""
     data = {"fingerprint": elicitation.fingerprint}
-    data |= {name.replace("a", "a-", 1): value for name, value in answers.items()}
+    data |= {re.sub(r"^a(?=\d)", "a-", name): value for name, value in answers.items()}
     return client.post(elicitation.get_absolute_url(), data)
 
 
@@ -491,11 +491,75 @@ class TestForm:
         elicitation = ask(user, schema(), "Delete it?")
         shown = page(ada.get(elicitation.get_absolute_url()))
         assert [" ".join(each.text.split()) for each in shown.all("button")] == [
-            "Accept",
-            "Decline",
+            "Yes, go on",
+            "No, decline",
         ]
-        assert send(ada, elicitation).status_code == 302
+        assert send(ada, elicitation, checked="1").status_code == 302
         assert StoredFormAnswer.objects.get().action == "accept"
+
+    def test_line_26_above_five_questions_the_answers_are_shown_first(
+        self, ada: Client, user: User
+    ) -> None:
+        text = {"type": "string"}
+        requested = schema(
+            "plan", "when", plan={**PLAN, "enum": ["p1", "p2"]}, seats=SEATS,
+            tags={"type": "array", "items": {"type": "string", "enum": ["x", "<y>"]}},
+            ok={"type": "boolean"}, note={**text, "maxLength": 500},
+            when={**text, "format": "date-time"}, none=text,
+        )  # fmt: skip
+        elicitation = ask(user, requested, "Which?")
+        typed = {"a0": "1", "a1": " 3 ", "a2": ["0", "1"], "a3": "1", "a4": "two\r\nlines",
+                 "a5_0": "2026-07-01T12:00", "a5_1": "Europe/Berlin", "a6": ""}  # fmt: skip
+        shown = page(send(ada, elicitation, **typed))
+        assert shown.one("h1").text == "Check before it goes"
+        listed = [" ".join(each.text.split()) for each in shown.all("li")]
+        assert [each.partition("of 7")[2].removesuffix(" Change") for each in listed] == [
+            "Plan Pro", "Seats(optional) 3", "tags(optional) x<y>", "ok(optional) No",
+            "note(optional) two lines", "when 2026-07-01T12:00:00+02:00",
+            "none(optional) No answer",
+        ]  # fmt: skip
+        assert not StoredFormAnswer.objects.exists()
+        # Everything goes again, and each question has a way back to it.
+        again = [
+            (each.attrs["name"], each.attrs["value"])
+            for each in shown.all("input", type="hidden")
+            if each.attrs["name"] != "csrfmiddlewaretoken"
+        ]
+        data: dict[str, list[str]] = {}
+        for name, value in again:
+            data.setdefault(name, []).append(value)
+        ways = [each.attrs for each in shown.all("button", name="change")]
+        assert [each["formaction"].partition("#")[2] for each in ways] == [
+            "id_a-0_0", "id_a-1", "id_a-2_0", "id_a-3_0", "id_a-4", "id_a-5_0", "id_a-6",
+        ]  # fmt: skip
+        address = elicitation.get_absolute_url()
+        back = page(ada.post(address, data | {"change": "1"}))
+        assert back.one("textarea", name="a-4").text.split() == ["two", "lines"]
+        assert not back.all("div", class_="elicitation-summary")
+        assert ada.post(address, data | {"checked": "1"}).status_code == 302
+        stored = StoredFormAnswer.objects.get().answers
+        assert elicitation.schema.content_from_answers(stored) == {
+            "plan": "p2", "seats": 3, "tags": ["x", "<y>"], "ok": False, "note": "two\nlines",
+            "when": "2026-07-01T12:00:00+02:00",
+        }  # fmt: skip
+
+    def test_line_26_a_confirmation_is_shown_first_and_five_questions_are_not(
+        self, ada: Client, user: User
+    ) -> None:
+        confirmation = ask(user, schema(), "Delete it?")
+        shown = page(send(ada, confirmation))
+        assert shown.one("h1").text == "Check before it goes"
+        assert "Delete it?" in shown.one("div", class_="elicitation-quote").text
+        assert [" ".join(each.text.split()) for each in shown.all("button")] == [
+            "Yes, go on",
+            "No, decline",
+        ]
+        assert not StoredFormAnswer.objects.exists()
+        five = ask(user, schema(**{name: {"type": "string"} for name in "abcde"}))
+        assert send(ada, five, a0="x").status_code == 302
+        # What was closed in the meantime is not shown to be checked.
+        gone = closed(user, State.WITHDRAWN, requested_schema=confirmation.requested_schema)
+        assert send(ada, gone).status_code == 409
 
     def test_line_12_errors_come_first_and_name_their_fields(
         self, ada: Client, user: User

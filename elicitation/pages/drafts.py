@@ -5,7 +5,6 @@ Nothing of it is stored here (docs/decisions/no-drafts-on-the-server.md).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +15,7 @@ from django.utils.translation import gettext
 from django.views.decorators.debug import sensitive_variables
 
 from ..models import Elicitation
-from .forms import ElicitationForm
-
-_INPUT = re.compile(r"a-([0-9]{1,3})(?:_[01])?")
+from .forms import INPUT, ElicitationForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +60,7 @@ def typed(data: QueryDict, form: ElicitationForm | None = None) -> list[Typed]:
         ]
     found: dict[int, list[Any]] = {}
     for name in data:
-        part = _INPUT.fullmatch(name)
+        part = INPUT.fullmatch(name)
         if part is not None and any(data.getlist(name)):
             found.setdefault(int(part[1]), []).extend(data.getlist(name))
     return [

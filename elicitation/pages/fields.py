@@ -195,6 +195,11 @@ class Question(forms.BoundField):
         return self.field.typed(self.value())
 
     @property
+    def answered(self) -> list[str]:
+        """What is sent for it, in words, once the form was found to fit."""
+        return self.field.answered(self.form.cleaned_data[self.name])
+
+    @property
     def first_id(self) -> str:
         """The id of the input where an error of this question is put right."""
         return f"{self.auto_id}_0" if self.use_fieldset else self.auto_id
@@ -271,6 +276,10 @@ class AnswerField(forms.Field, Generic[PropertyT]):
     def typed(self, value: Any) -> list[str]:
         """Return in words what was typed or chosen, whether it fits or not."""
         return [str(value)] if value else []
+
+    def answered(self, answer: FormAnswer) -> list[str]:
+        """Return in words what is sent; nothing where nothing is."""
+        return [] if answer.skipped else self.typed(self.initial_from(answer))
 
     def clean(self, value: Any) -> FormAnswer:
         """Return the answer; an optional property without one is skipped."""
@@ -568,6 +577,9 @@ class MomentField(AnswerField[Text]):
 
     def hint(self) -> str:
         return gettext("Check the time zone. It is sent with the time.")
+
+    def answered(self, answer: FormAnswer) -> list[str]:
+        return [] if answer.skipped else [answer.text]
 
     def typed(self, value: Any) -> list[str]:
         local, zone = value or ("", "")

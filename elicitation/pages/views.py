@@ -291,6 +291,11 @@ def _submit(request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy
     try:
         if form.is_replaced:
             raise inbox.ElicitationReplacedError(elicitation)
+        if form.is_valid() and elicitation.is_open():
+            if "change" in request.POST:
+                return _form(request, elicitation, policy, form)
+            if form.needs_check and "checked" not in request.POST:
+                return _form(request, elicitation, policy, form, "elicitation/check.html")
         if form.is_valid():
             inbox.answer(
                 elicitation,
@@ -307,10 +312,23 @@ def _submit(request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy
         form.add_error(None, _("All answers together are too long to be stored. Shorten them."))
     except inbox.ElicitationClosedError as closed:
         return _closed(request, closed.elicitation, policy, code=closed.code)
+    return _form(request, elicitation, policy, form, status=422)
+
+
+def _form(
+    request: HttpRequest,
+    elicitation: Elicitation,
+    policy: ServerPolicy,
+    form: ElicitationForm,
+    template: str = "elicitation/answer.html",
+    *,
+    status: int = 200,
+) -> HttpResponse:
+    """Answer with a page of what was typed."""
     context = form_context(
         elicitation, policy, form, next_url=_next(request), site=site_name(request)
     )
-    return render(request, "elicitation/answer.html", context, status=422)
+    return render(request, template, context, status=status)
 
 
 def _url_page(

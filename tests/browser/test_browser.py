@@ -74,6 +74,13 @@ def submit(tab: Page) -> None:
     tab.get_by_role("button", name="Send answer").click()
 
 
+def check_and_send(tab: Page) -> None:
+    """Send a form of more than five questions, and what the next page shows of it."""
+    submit(tab)
+    expect(tab.get_by_role("heading", level=1)).to_have_text("Check before it goes")
+    submit(tab)
+
+
 def every_page(tab: Page, user: User) -> Iterator[str]:
     """Show one page after the other; yield what each is."""
     tab.goto("/elicitation/")
@@ -109,6 +116,16 @@ def every_page(tab: Page, user: User) -> Iterator[str]:
     tab.locator(".elicitation-button-primary").click()
     tab.wait_for_selector(".elicitation-summary")
     yield "errors"
+    tab.locator("[name=a-0]").first.check()
+    tab.locator("[name=a-10_0]").fill("2026-07-01T12:00")
+    tab.locator("[name=a-10_1]").select_option("UTC")
+    tab.locator(".elicitation-button-primary").click()
+    tab.wait_for_selector(".elicitation-check")
+    yield "check"
+    go(tab, waiting[2])
+    tab.locator(".elicitation-button-primary").click()
+    tab.wait_for_selector("[name=checked]")
+    yield "check of a confirmation"
     go(tab, waiting[1])
     inbox.decline(waiting[1].pk, by=user)
     tab.locator("[name=a-0]").first.check()
@@ -188,7 +205,7 @@ def test_line_13_every_page_is_accessible(
         )
         assert not [each for each in small if "elicitation-skip" not in each], name
         seen += 1
-    assert seen == 18
+    assert seen == 20
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -289,7 +306,7 @@ def test_line_14_every_kind_is_answered_with_and_without_javascript(
     # The browser's zone, never the site's; without JavaScript none is chosen.
     expect(tab.get_by_label("Time zone")).to_have_value("America/New_York" if scripts else "")
     fill_in(tab)
-    submit(tab)
+    check_and_send(tab)
     expect(tab.get_by_role("heading", level=1)).to_have_text("Your answer was stored")
     assert sent(elicitation) == CONTENT
 

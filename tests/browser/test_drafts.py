@@ -16,7 +16,7 @@ from elicitation.models import Elicitation, StoredFormAnswer
 from tests.asking import ask, schema
 from tests.core.test_credentials import FOUND
 
-from .test_browser import CONTENT, EVERY_KIND, fill_in, go, sent, submit
+from .test_browser import CONTENT, EVERY_KIND, check_and_send, fill_in, go, sent, submit
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -127,7 +127,7 @@ def test_line_22_it_survives_an_expired_session_and_the_sign_in(
     sign_in_by_hand(tab)
     tab.wait_for_url(f"**{typed.get_absolute_url()}")
     check_restored(tab)
-    submit(tab)
+    check_and_send(tab)
     expect(tab.get_by_role("heading", level=1)).to_have_text("Your answer was stored")
     assert sent(typed) == CONTENT
     # Sent, it is no longer kept.
@@ -349,3 +349,19 @@ def test_line_22_no_text_is_kept_where_the_request_speaks_of_a_secret(
     assert "hunter2" not in kept(tab)
     tab.reload()
     assert fields(tab) == {"a-0": [], "a-1": ["1"]}
+
+
+def test_line_26_what_is_changed_goes_back_to_its_question(tab: Page, typed: Elicitation) -> None:
+    submit(tab)
+    expect(tab.get_by_role("heading", level=1)).to_have_text("Check before it goes")
+    tab.locator("li", has_text="Seats").get_by_role("button", name="Change").click()
+    expect(tab.get_by_label("Seats")).to_be_in_viewport()
+    assert fields(tab) == FILLED
+    tab.get_by_label("Seats").fill("4")
+    submit(tab)
+    # Left here, nothing is lost either.
+    tab.goto("/elicitation/")
+    go(tab, typed)
+    assert fields(tab) == FILLED | {"a-7": ["4"]}
+    check_and_send(tab)
+    assert sent(typed) == CONTENT | {"seats": 4}

@@ -380,6 +380,16 @@ class Settings:
         return self._typed("EMAIL", False, (bool,), "True or False")
 
     @property
+    def SITE_NAME(self) -> str:
+        """What the pages call this site; ``""`` for the host of the request."""
+        value = self._typed("SITE_NAME", "", (str,), "a string")
+        if not value.isprintable() or len(value) > 64:
+            raise ImproperlyConfigured(
+                "ELICITATION_SITE_NAME must be one line of at most 64 characters."
+            )
+        return value
+
+    @property
     def BASE_URL(self) -> str:
         """The part before the path in the links of e-mails: ``https://example.com``."""
         value = self._typed("BASE_URL", "", (str,), "a string")

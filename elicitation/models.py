@@ -891,6 +891,13 @@ class Elicitation(models.Model):
         """Return the path of the page of this elicitation."""
         return reverse("elicitation:detail", args=(self.pk,))
 
+    def call_has_ended(self) -> bool:
+        """Whether the server has the answer, and nothing of the call waits any more."""
+        if self.delivered_at is None:
+            return False
+        calls = ParkedCall.objects.using(self._state.db).parked()
+        return not calls.filter(pk=self.parked_call_id).exists()
+
     @property
     def page_url(self) -> str:
         """Where people answer it: what hosts, e-mails and the API give out.

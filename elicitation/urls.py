@@ -12,6 +12,7 @@ urlpatterns = [
     path("", views.inbox_page, name="inbox"),
     path("count/", views.count, name="count"),
     path("events/", views.events, name="events"),
+    path("sign-out/", views.sign_out, name="sign_out"),
     path("metrics", metrics.view, name="metrics"),
     path("<str:elicitation_id>/", views.detail, name="detail"),
     path("<str:elicitation_id>/consent/", views.consent, name="consent"),

@@ -121,24 +121,37 @@ def ask_to_open(
         respondent_id=user.pk,
     )
     if parked:
-        ParkedCall.objects.create(
-            id=call_row,
-            scope=scope,
-            scope_key=row_key(scope),
-            call=call,
-            server=server,
-            tool="buy",
-            respondent=user,
-            arguments="{}",
-            round=round,
-            requests="{}",
-            request_state="null",
-            received_at=timezone.now(),
-        )
+        park(user, call_row, server=server, scope=scope, call=call, round=round)
     if changes:
         Elicitation.objects.filter(pk=elicitation.pk).update(**changes)
         elicitation.refresh_from_db()
     return elicitation
+
+
+def park(
+    user: User,
+    parked_call_id: uuid.UUID,
+    *,
+    server: str = SERVER,
+    scope: str = "chat-1",
+    call: str = "call-1",
+    round: int = 1,
+) -> ParkedCall:
+    """Make the row of a call that waits for a person."""
+    return ParkedCall.objects.create(
+        id=parked_call_id,
+        scope=scope,
+        scope_key=row_key(scope),
+        call=call,
+        server=server,
+        tool="buy",
+        respondent=user,
+        arguments="{}",
+        round=round,
+        requests="{}",
+        request_state="null",
+        received_at=timezone.now(),
+    )
 
 
 def allow(server: str = SERVER, **decisions: Any) -> ServerPolicy:

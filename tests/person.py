@@ -108,13 +108,17 @@ class Person:
         Raises:
             NotDone: There is no form, or no such question or option, or the answer was refused.
         """
-        form = self._form(address, "Send answer", "Accept")
+        form = self._form(address, *SEND)
         changes: dict[str, list[str]] = {}
         for title, value in (typed or {}).items():
             if title not in form.questions:
                 raise NotDone(f"'{title}' is not asked, but {list(form.questions)}")
             changes |= form.questions[title].filled_in(value)
-        return self._submit(form, changes).text
+        page = self._submit(form, changes)
+        # Above five questions, and for a confirmation, the answers are shown first.
+        for check in [form for form in page.forms if "checked" in form.shown]:
+            page = self._submit(check, {})
+        return page.text
 
     def decline(self, address: str) -> str:
         """Decline a question, and return what the next page says."""
@@ -152,6 +156,12 @@ class Person:
             raise NotDone(f"{error.code}: {page.text}") from None
 
 
+#: The buttons that send an answer.
+SEND = ("Send answer", "Yes, go on")
+#: Where this person's browser is.
+ZONE = "Asia/Kathmandu"
+
+
 @dataclass
 class _Question:
     """One question of a form: its inputs, and the texts that stand at its options."""
@@ -164,6 +174,9 @@ class _Question:
         if isinstance(typed, bool):
             typed = "Yes" if typed else "No"
         name = self.controls[0].attrs["name"]
+        if name.endswith("_0"):
+            # A moment: a script selects the browser's zone.
+            return {name: [str(typed)], f"{name[:-1]}1": [ZONE]}
         if not self.options:
             return {name: [str(typed)]}
         values = []

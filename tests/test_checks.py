@@ -84,6 +84,7 @@ WRONG: dict[str, list[Any]] = {
     "RETENTION_DAYS": [0, 1.5, timedelta(days=1)],
     "METRICS": [1, "yes"],
     "EMAIL": [None],
+    "SITE_NAME": [None, "two\nlines", "x" * 65],
     "BASE_URL": ["example.com", "https://example.com/", None],
     "PAGE_URL": [
         None,

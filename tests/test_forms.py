@@ -49,6 +49,66 @@ def answered(prop: dict[str, Any], value: Any, *, required: bool = True) -> Any:
 
 
 class TestFields:
+    @pytest.mark.parametrize(
+        ("bounds", "default", "tag"),
+        [
+            ({}, None, "<input"),
+            ({"maxLength": 200}, None, "<input"),
+            ({"maxLength": 201}, None, "<textarea"),
+            ({"minLength": 201}, None, "<textarea"),
+            ({"maxLength": 5000, "format": "uri"}, None, "<input"),
+            ({}, "one line", "<input"),
+            ({}, "two\nlines", "<textarea"),
+        ],
+    )
+    def test_line_29_a_text_is_one_line_unless_its_bounds_allow_a_long_one(
+        self, bounds: dict[str, Any], default: str | None, tag: str
+    ) -> None:
+        prop = {"type": "string", **bounds, **({"default": default} if default else {})}
+        assert str(form(schema(x=prop), prefill=True)["a-0"]).startswith(tag)
+        # What was typed in several lines is shown again so.
+        typed = form(schema(x=prop), {"a-0": "a\r\nb"})
+        if "format" not in bounds:
+            assert "<textarea" in str(typed["a-0"])
+
+    @pytest.mark.parametrize(
+        ("prop", "said"),
+        [
+            ({"type": "string"}, "Enter a text."),
+            ({"type": "string", "format": "email"}, "Enter an e-mail address."),
+            ({"type": "string", "format": "uri"}, "Enter a complete link."),
+            ({"type": "string", "format": "date"}, "Enter a date."),
+            ({"type": "string", "format": "date-time"}, "Enter a date and a time."),
+            ({"type": "integer"}, "Enter a number."),
+            ({"type": "boolean"}, "Choose Yes or No."),
+            (PLANS, "Choose one of the options."),
+        ],
+    )
+    def test_line_29_a_message_says_what_to_enter(self, prop: dict[str, Any], said: str) -> None:
+        assert form(schema("x", x=prop), {}).errors["a-0"] == [said]
+
+    def test_line_29_a_comma_is_answered_with_the_number_as_it_is_written(self) -> None:
+        given = form(schema("x", x={"type": "number"}), {"a-0": "12,5"})
+        assert given.errors["a-0"] == ["Use a point: 12.5"]
+        with translation.override("de"):
+            assert answered({"type": "number"}, "12,5") == 12.5
+
+    @pytest.mark.parametrize(
+        ("values", "labels", "shown"),
+        [
+            (["free", "pro"], ["Free", "Pro"], ["", ""]),
+            (["f1", "pro"], ["Free", "Pro"], ["f1", ""]),
+            # Case alone tells these two apart.
+            (["-d", "-D"], ["-D", "-d"], ["-d", "-D"]),
+        ],
+    )
+    def test_line_29_a_value_is_shown_where_it_says_more_than_its_label(
+        self, values: list[str], labels: list[str], shown: list[str]
+    ) -> None:
+        prop = {"type": "string", "enum": values, "enumNames": labels}
+        (question,) = form(schema(x=prop)).questions
+        assert [option.description for option in question.options][:2] == shown
+
     def test_every_kind_of_the_core_has_a_field(self) -> None:
         assert {kind.kind_name for kind in KINDS} == FIELDS.keys()
 
@@ -120,9 +180,8 @@ class TestFields:
             bad={"type": "integer", "default": "many"},
         )
         assert set(form(requested).initial) == {"fingerprint"}
-        with timezone.override("Asia/Kathmandu"):
-            filled = form(requested, prefill=True)
-            html = "".join(str(question) for question in filled.questions)
+        filled = form(requested, prefill=True)
+        html = "".join(str(question) for question in filled.questions)
         assert filled.initial | {"fingerprint": ""} == {
             "fingerprint": "",
             "a-0": "1",
@@ -132,7 +191,7 @@ class TestFields:
             "a-4": "0.5",
             "a-5": "2026-07-01T12:00:00Z",
         }
-        assert 'value="2026-07-01T17:45:00"' in html
+        assert 'value="2026-07-01T12:00:00"' in html
 
     def test_a_default_with_line_breaks_keeps_them(self) -> None:
         prop = {"type": "string", "maxLength": 20, "default": "a\nb"}
@@ -252,7 +311,7 @@ class TestNumbers:
             ("en", "-1.5e3", "-1.5e3"),
             ("en", "1.234", "1.234"),
             ("en", "1,234,567.5", "1234567.5"),
-            ("en", "12,5", "12,5"),
+            ("en", "12,5", "comma"),
             ("de", "1,5", "1.5"),
             ("de", "0,125", "0.125"),
             ("de", "1.234.567", "1234567"),
@@ -383,11 +442,12 @@ class TestMoments:
         offered = {name for area in zones().values() for name, _place in area}
         assert {"UTC+02:00", "UTC+01:00"} <= offered
 
-    @pytest.mark.parametrize("here", ["Asia/Kathmandu", "UTC", "EST5EDT"])
-    def test_the_sites_zone_is_chosen_at_first(self, here: str) -> None:
+    @pytest.mark.parametrize("here", ["Asia/Kathmandu", "UTC"])
+    def test_line_23_the_sites_zone_is_not_chosen(self, here: str) -> None:
         with timezone.override(here):
             (question,) = form(schema(x={"type": "string", "format": "date-time"})).questions
-            assert f'<option value="{here}" selected>' in question.parts()[1].tag()
+            assert question.parts()[1].tag().count("selected") == 1
+            assert '<option value="" selected>' in question.parts()[1].tag()
 
     def test_left_blank(self) -> None:
         prop = {"type": "string", "format": "date-time"}

@@ -76,9 +76,12 @@ def every_page(user: User, language: str) -> dict[str, Any]:
     address = asked["form"].get_absolute_url()
     sent = {"fingerprint": asked["form"].fingerprint}
     pages["errors"] = client.post(address, sent)
+    whole = {"a-0": "0", "a-8_0": "2026-07-01T12:00", "a-8_1": "UTC", "a-4": "<two>\r\nlines"}
+    pages["check"] = client.post(address, sent | whole)
     pages["replaced"] = client.post(address)
     pages["not sent"] = strict.post(address)
     pages["signed out"] = stranger.post(address)
+    pages["sign out"] = client.get(reverse("elicitation:sign_out"))
     pages["not found"] = client.get(inbox + "nonsense/")
     for state in (State.ANSWERED, State.DECLINED, State.EXPIRED, State.WITHDRAWN):
         done = ask(user, schema(x={"type": "string"}), state=state, closed_at=timezone.now())
@@ -102,7 +105,7 @@ def test_line_13_the_html_checker_finds_nothing(user: User, tmp_path: Path) -> N
         Elicitation.objects.all().delete()
         ServerPolicy.objects.all().delete()
         pages = every_page(user, language)
-        assert len(pages) == 27
+        assert len(pages) == 29
         for name, response in pages.items():
             assert f'lang="{language}"'.encode() in response.content
             (tmp_path / f"{name}, {language}.html").write_bytes(response.content)

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import gzip
 import html
 import json
 import re
 import threading
 import uuid
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ from elicitation.pages import forms
 from elicitation.pages.fields import TextField
 from elicitation.pages.forms import ElicitationForm
 from elicitation.urls import urlpatterns
-from tests.asking import SERVER, allow, ask, schema
+from tests.asking import SERVER, allow, ask, park, schema
 from tests.reading_html import Page, page
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ BUY = schema("plan", "seats", plan=PLAN, seats=SEATS)
 def send(client: Client, elicitation: Elicitation, **answers: Any) -> Any:
     """Send the form of a question; ``a0`` stands for ``a-0``."""
     data = {"fingerprint": elicitation.fingerprint}
-    data |= {name.replace("a", "a-", 1): value for name, value in answers.items()}
+    data |= {re.sub(r"^a(?=\d)", "a-", name): value for name, value in answers.items()}
     return client.post(elicitation.get_absolute_url(), data)
 
 
@@ -64,6 +65,14 @@ class CredulousForm(ElicitationForm):
 
     def clean(self) -> dict[str, Any]:
         return self.cleaned_data
+
+
+def assert_look(shown: Page, look: str) -> None:
+    """The icon, and the class that gives its colour, say the same."""
+    assert shown.all("div", class_=f"elicitation-outcome-{look}")
+    tick = "m5 12.5 4.5 4.5L19 7.5"
+    ticks = [each for each in shown.all("path") if each.attrs["d"] == tick]
+    assert bool(ticks) is (look == "answered")
 
 
 def closed(user: User, state: str, **changes: Any) -> Elicitation:
@@ -173,6 +182,35 @@ class TestFrame:
         shown = page(ada.get(ask(user, BUY, server=name).get_absolute_url()))
         assert ("mixes letters of several scripts" in shown.text) is mixed
 
+    def test_line_31_the_site_has_a_name(
+        self, ada: Client, user: User, settings: SettingsWrapper
+    ) -> None:
+        for name, shown_as in (("", "testserver"), ("Example <b>", "Example <b>")):
+            settings.ELICITATION_SITE_NAME = name
+            shown = page(ada.get(ask(user, BUY).get_absolute_url()))
+            assert f"This is {shown_as}. An external server asks this." in shown.text
+            assert shown.one("span", class_="elicitation-site").text == shown_as
+        for address in (reverse("elicitation:inbox"), reverse("elicitation:detail", args=("x",))):
+            shown = Page(ada.get(address).content.decode())
+            assert shown.one("span", class_="elicitation-site").text == "Example <b>"
+
+    def test_line_31_who_is_signed_in_and_a_way_out(
+        self, ada: Client, user: User, settings: SettingsWrapper
+    ) -> None:
+        elicitation = ask(user, BUY)
+        shown = page(ada.get(elicitation.get_absolute_url()))
+        assert shown.one("span", class_="elicitation-user").text == "ada"
+        (way_out,) = [each for each in shown.all("a") if each.text == "Sign out"]
+        asks = page(ada.get(way_out.attrs["href"]))
+        form = asks.one("form")
+        assert "data-elicitation-sign-out" in form.attrs
+        # To look at the page changes nothing.
+        assert ada.get(elicitation.get_absolute_url()).status_code == 200
+        assert ada.post(form.attrs["action"]).url == reverse("login")
+        assert ada.get(elicitation.get_absolute_url()).status_code == 302
+        nobody = Page(ada.post(elicitation.get_absolute_url()).content.decode())
+        assert not nobody.all("span", class_="elicitation-user")
+
     def test_line_02_no_untrusted_text_in_title_ids_classes_or_aria_labels(
         self, ada: Client, user: User
     ) -> None:
@@ -249,9 +287,7 @@ class TestFrame:
         requested = schema(x={**PLAN, "description": "Which?"}, y={"type": "string"})
         shown = page(ada.get(ask(user, requested, "Hello", tool="buy").get_absolute_url()))
         blocks = [element for element in shown.elements if "elicitation-said" in element.classes]
-        assert {"Hello", "buy", "Plan", "Which?", "Free", "free", "y"} <= {
-            block.text for block in blocks
-        }
+        assert {"Hello", "buy", "Plan", "Which?", "Free", "y"} <= {block.text for block in blocks}
         assert {block.attrs["dir"] for block in blocks} == {"auto"}
         path = finders.find("elicitation/elicitation.css")
         with open(path, encoding="utf-8") as sheet:
@@ -300,6 +336,35 @@ class TestForm:
         shown = page(ada.get(elicitation.get_absolute_url()))
         assert chosen(shown) == ["a-0=1", "a-1=Ada", "a-2=1", "a-3=0"]
         assert send(ada, elicitation, a0="0", a1="Bob", a2=["0"], a3="1").status_code == 302
+
+    @pytest.mark.parametrize(
+        ("default", "local", "zone"),
+        [
+            ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00", "UTC"),
+            ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59", "UTC"),
+            ("0001-01-01T00:00:00+14:00", "0001-01-01T00:00:00", "UTC+14:00"),
+            ("9999-12-31T23:59:59-12:00", "9999-12-31T23:59:59", "UTC-12:00"),
+            ("2026-07-01T12:00:00.5+02:00", "2026-07-01T12:00:00.500", "UTC+02:00"),
+            ("2026-07-01T12:00:00.123456Z", "2026-07-01T12:00:00.123456", "UTC"),
+            ("2026-07-01T12:00:00+05:17", "2026-07-01T06:43:00", "UTC"),
+        ],
+    )
+    def test_case_E1_a_moment_that_is_prefilled_is_sent_as_it_is(
+        self, default: str, local: str, zone: str, ada: Client, user: User
+    ) -> None:
+        allow(prefill=True)
+        moment = {"type": "string", "format": "date-time", "default": default}
+        elicitation = ask(user, schema("at", at=moment))
+        shown = page(ada.get(elicitation.get_absolute_url()))
+        box = shown.one("input", name="a-0_0")
+        assert box.attrs["value"] == local
+        # The browser's control reads no more than milliseconds.
+        assert box.attrs["type"] == ("text" if "123456" in local else "datetime-local")
+        (here,) = [each for each in shown.all("option") if "selected" in each.attrs]
+        assert here.attrs["value"] == zone
+        assert send(ada, elicitation, a0_0=local, a0_1=zone).status_code == 302
+        (answer,) = StoredFormAnswer.objects.get().answers.values()
+        assert datetime.fromisoformat(answer.text) == datetime.fromisoformat(default)
 
     def test_line_07_how_each_kind_is_asked(self, ada: Client, user: User) -> None:
         many = {"type": "string", "enum": [f"option {number}" for number in range(8)]}
@@ -379,8 +444,11 @@ class TestForm:
     ) -> None:
         elicitation = ask(user, schema("at", at={"type": "string", "format": "date-time"}))
         shown = page(ada.get(elicitation.get_absolute_url()))
+        # Neither the site's zone nor another one is chosen; a browser's script chooses its own.
         (here,) = [each for each in shown.all("option") if "selected" in each.attrs]
-        assert here.attrs["value"] == "Asia/Kathmandu"
+        assert here.attrs["value"] == ""
+        unchosen = page(send(ada, elicitation, a0_0="2026-03-29T02:30", a0_1=""), 422)
+        assert "Choose a time zone from the list." in unchosen.text
         gap = page(send(ada, elicitation, a0_0="2026-03-29T02:30", a0_1="Europe/Berlin"), 422)
         assert "This time does not exist on that day in this time zone" in gap.text
         fold = page(send(ada, elicitation, a0_0="2026-10-25T02:30", a0_1="Europe/Berlin"), 422)
@@ -423,11 +491,75 @@ class TestForm:
         elicitation = ask(user, schema(), "Delete it?")
         shown = page(ada.get(elicitation.get_absolute_url()))
         assert [" ".join(each.text.split()) for each in shown.all("button")] == [
-            "Accept",
-            "Decline",
+            "Yes, go on",
+            "No, decline",
         ]
-        assert send(ada, elicitation).status_code == 302
+        assert send(ada, elicitation, checked="1").status_code == 302
         assert StoredFormAnswer.objects.get().action == "accept"
+
+    def test_line_26_above_five_questions_the_answers_are_shown_first(
+        self, ada: Client, user: User
+    ) -> None:
+        text = {"type": "string"}
+        requested = schema(
+            "plan", "when", plan={**PLAN, "enum": ["p1", "p2"]}, seats=SEATS,
+            tags={"type": "array", "items": {"type": "string", "enum": ["x", "<y>"]}},
+            ok={"type": "boolean"}, note={**text, "maxLength": 500},
+            when={**text, "format": "date-time"}, none=text,
+        )  # fmt: skip
+        elicitation = ask(user, requested, "Which?")
+        typed = {"a0": "1", "a1": " 3 ", "a2": ["0", "1"], "a3": "1", "a4": "two\r\nlines",
+                 "a5_0": "2026-07-01T12:00", "a5_1": "Europe/Berlin", "a6": ""}  # fmt: skip
+        shown = page(send(ada, elicitation, **typed))
+        assert shown.one("h1").text == "Check before it goes"
+        listed = [" ".join(each.text.split()) for each in shown.all("li")]
+        assert [each.partition("of 7")[2].removesuffix(" Change") for each in listed] == [
+            "Plan Pro", "Seats(optional) 3", "tags(optional) x<y>", "ok(optional) No",
+            "note(optional) two lines", "when 2026-07-01T12:00:00+02:00",
+            "none(optional) No answer",
+        ]  # fmt: skip
+        assert not StoredFormAnswer.objects.exists()
+        # Everything goes again, and each question has a way back to it.
+        again = [
+            (each.attrs["name"], each.attrs["value"])
+            for each in shown.all("input", type="hidden")
+            if each.attrs["name"] != "csrfmiddlewaretoken"
+        ]
+        data: dict[str, list[str]] = {}
+        for name, value in again:
+            data.setdefault(name, []).append(value)
+        ways = [each.attrs for each in shown.all("button", name="change")]
+        assert [each["formaction"].partition("#")[2] for each in ways] == [
+            "id_a-0_0", "id_a-1", "id_a-2_0", "id_a-3_0", "id_a-4", "id_a-5_0", "id_a-6",
+        ]  # fmt: skip
+        address = elicitation.get_absolute_url()
+        back = page(ada.post(address, data | {"change": "1"}))
+        assert back.one("textarea", name="a-4").text.split() == ["two", "lines"]
+        assert not back.all("div", class_="elicitation-summary")
+        assert ada.post(address, data | {"checked": "1"}).status_code == 302
+        stored = StoredFormAnswer.objects.get().answers
+        assert elicitation.schema.content_from_answers(stored) == {
+            "plan": "p2", "seats": 3, "tags": ["x", "<y>"], "ok": False, "note": "two\nlines",
+            "when": "2026-07-01T12:00:00+02:00",
+        }  # fmt: skip
+
+    def test_line_26_a_confirmation_is_shown_first_and_five_questions_are_not(
+        self, ada: Client, user: User
+    ) -> None:
+        confirmation = ask(user, schema(), "Delete it?")
+        shown = page(send(ada, confirmation))
+        assert shown.one("h1").text == "Check before it goes"
+        assert "Delete it?" in shown.one("div", class_="elicitation-quote").text
+        assert [" ".join(each.text.split()) for each in shown.all("button")] == [
+            "Yes, go on",
+            "No, decline",
+        ]
+        assert not StoredFormAnswer.objects.exists()
+        five = ask(user, schema(**{name: {"type": "string"} for name in "abcde"}))
+        assert send(ada, five, a0="x").status_code == 302
+        # What was closed in the meantime is not shown to be checked.
+        gone = closed(user, State.WITHDRAWN, requested_schema=confirmation.requested_schema)
+        assert send(ada, gone).status_code == 409
 
     def test_line_12_errors_come_first_and_name_their_fields(
         self, ada: Client, user: User
@@ -451,7 +583,7 @@ class TestForm:
         assert {each.attrs["href"][1:] for each in links} <= ids
         assert shown.one("input", name="a-1").attrs["value"] == "99"
         assert shown.one("input", name="a-1").attrs["aria-invalid"] == "true"
-        assert shown.one("textarea", name="a-2").text.strip() == "keep <me>"
+        assert shown.one("input", name="a-2").attrs["value"] == "keep <me>"
         assert not StoredFormAnswer.objects.exists()
 
     def test_line_12_a_credential_is_refused_and_not_repeated(
@@ -488,7 +620,7 @@ class TestForm:
         ]
         assert said == [
             "Which? Question 1: Choose one of the options.",
-            "How many? A whole number, from 1 to 5. Question 2: An answer is needed.",
+            "How many? A whole number, from 1 to 5. Question 2: Enter a number.",
         ]
         assert "Plan" in shown.one("legend").text
 
@@ -626,6 +758,125 @@ class TestStates:
         assert ("The request was declined. No answer was sent" in shown) is not learns
         assert ("an operator of this site" in shown) is (delivery == "switched_off")
 
+    @pytest.mark.parametrize(
+        ("delivery", "heading", "look"),
+        [
+            ("", "Your answer was stored", "stored"),
+            ("delivered", "Sent: the server has the answer", "answered"),
+            ("server_error", "Sent: the server has the answer", "answered"),
+            ("round_lost", "It is not known whether the server has the answer", "unsent"),
+            ("not_sent", "Not sent yet: the server cannot be reached", "unsent"),
+            ("switched_off", "Not sent: this site has switched the server off", "unsent"),
+            ("dropped", "Not sent: the server no longer needed the answer", "unsent"),
+            ("never_resumed", "Not sent: the tool call did not go on in time", "unsent"),
+        ],
+    )
+    def test_line_21_only_what_the_server_has_gets_a_tick(
+        self, delivery: str, heading: str, look: str, ada: Client, user: User
+    ) -> None:
+        elicitation = closed(user, State.ANSWERED, delivery=delivery)
+        shown = page(ada.get(elicitation.get_absolute_url()))
+        assert shown.one("h1").text == shown.one("title").text == heading
+        assert_look(shown, look)
+
+    @pytest.mark.parametrize("pressed", [send, decline])
+    @pytest.mark.parametrize(
+        ("state", "by", "said"),
+        [
+            (State.ANSWERED, "tab", "you answered the request at 9:40 p.m. in another tab"),
+            (State.ANSWERED, "api", "the request was answered at 9:40 p.m."),
+            (State.ANSWERED, "other", "the request was answered at 9:40 p.m."),
+            (State.DECLINED, "tab", "you declined the request at 9:40 p.m. in another tab"),
+            (State.WITHDRAWN, "other", "the request was withdrawn"),
+        ],
+    )
+    def test_line_21_case_E5_the_heading_says_what_became_of_this_press(
+        self,
+        state: str,
+        by: str,
+        said: str,
+        pressed: Any,
+        ada: Client,
+        user: User,
+        other_user: User,
+    ) -> None:
+        # Declining again what one has declined succeeds.
+        if pressed is decline and state == State.DECLINED:
+            return
+        at = timezone.localtime().replace(hour=21, minute=40)
+        person = other_user if by == "other" else user
+        via = "api" if by == "api" else "page"
+        elicitation = closed(user, state, closed_by=person, closed_via=via, closed_at=at)
+        shown = page(pressed(ada, elicitation), 409)
+        begins = "Not declined: " if pressed is decline else "Not sent: "
+        assert shown.one("h1").text == begins + said
+        assert_look(shown, "unsent" if state == State.ANSWERED else state)
+
+    def test_line_27_three_steps_say_how_far_the_answer_is(self, ada: Client, user: User) -> None:
+        allow(label="Acme")
+        elicitation = closed(user, State.ANSWERED)
+        call = park(user, elicitation.parked_call_id)
+
+        def shown() -> list[str]:
+            steps = page(ada.get(elicitation.get_absolute_url())).all("li")
+            return [
+                f"{' '.join(each.text.split())}: {max(each.classes).rpartition('-')[2]}"
+                for each in steps
+            ]
+
+        def looks_again() -> bool:
+            shown = page(ada.get(elicitation.get_absolute_url()))
+            return bool(shown.all("meta", **{"http-equiv": "refresh"}))
+
+        assert shown() == [
+            "The request is answered: stored",
+            "Acme receives the answer: now",
+            "The tool finishes: later",
+        ]
+        Elicitation.objects.update(delivered_at=timezone.now(), delivery="delivered")
+        assert shown() == [
+            "The request is answered: stored",
+            "Acme has received the answer: done",
+            "The tool finishes: now",
+        ]
+        assert looks_again()
+        call.delete()
+        assert shown()[2] == "The tool has finished: done"
+        assert not looks_again()
+        Elicitation.objects.update(delivery="server_error")
+        assert shown()[2] == "The tool has reported an error: done"
+        for delivery in ("dropped", "switched_off", "round_lost", "never_resumed"):
+            Elicitation.objects.update(delivery=delivery)
+            assert shown() == []
+
+    def test_line_27_the_message_and_what_waits_next(self, ada: Client, user: User) -> None:
+        done = ask(user, BUY, "Which <plan>?")
+        late, soon = (
+            ask(user, BUY, expires_at=timezone.now() + timedelta(hours=hours)) for hours in (9, 1)
+        )
+        shown = page(ada.get(send(ada, done, a0="0", a1="1").url))
+        assert "Which <plan>?" in shown.one("div", class_="elicitation-quote").text
+        (following,) = shown.all("p", class_="elicitation-next")
+        assert following.text == "Next (2 waiting)"
+        assert soon.get_absolute_url() in {each.attrs["href"] for each in shown.all("a")}
+        decline(ada, soon)
+        assert "Next (1 waiting)" in page(ada.get(decline(ada, soon).url)).text
+        assert "waiting)" not in page(ada.get(decline(ada, late).url)).text
+
+    def test_line_28_the_time_left_stands_beside_the_deadline(
+        self, ada: Client, user: User
+    ) -> None:
+        for left, said, is_soon in (
+            (timedelta(hours=23, minutes=30), "(23 hours left)", False),
+            (timedelta(minutes=9, seconds=30), "(9 minutes left)", True),
+        ):
+            elicitation = ask(user, BUY, expires_at=timezone.now() + left)
+            shown = page(ada.get(elicitation.get_absolute_url()))
+            assert said in shown.one("p", class_="elicitation-deadline").text
+            (notice,) = [each for each in shown.elements if each.attrs.get("role") == "status"]
+            assert notice.text == "Less than ten minutes are left to answer."
+            assert ("hidden" not in notice.attrs) is is_soon
+
     def test_line_16_the_same_again_succeeds_and_other_content_does_not(
         self, ada: Client, user: User
     ) -> None:
@@ -730,6 +981,77 @@ class TestStates:
         answers = {**data, "a-0": "0", "a-1": "1"}
         assert strict.post(elicitation.get_absolute_url(), answers).status_code == 302
 
+    def test_line_22_what_another_site_posted_is_not_shown(self, user: User) -> None:
+        elicitation = ask(user, BUY)
+        data = {"fingerprint": elicitation.fingerprint, "a-0": "1", "a-1": "typed here"}
+        for signed_in in (True, False):
+            strict = Client(enforce_csrf_checks=True)
+            if signed_in:
+                strict.force_login(user)
+            for origin, is_shown in (
+                ("http://testserver", True),
+                ("https://testserver", False),
+                ("https://evil.example", False),
+                ("null", False),
+            ):
+                answer = strict.post(
+                    elicitation.get_absolute_url(), data, headers={"origin": origin}
+                )
+                shown = page(answer, 403)
+                assert ("typed here" in shown.text) is is_shown, origin
+                assert ("Plan" in shown.text) is (is_shown and signed_in), origin
+
+    def test_line_22_a_form_that_was_replaced_shows_what_was_typed(
+        self, ada: Client, user: User
+    ) -> None:
+        elicitation = ask(user, BUY)
+        data = {"fingerprint": "0" * 64, "a-0": "1", "a-1": "<b>typed", "a-x": "no", "b": "no"}
+        shown = page(ada.post(elicitation.get_absolute_url(), data), 409)
+        # The titles of today are not those of the form that was sent.
+        listed = shown.one("section").text.split()
+        assert listed == [
+            "What",
+            "you",
+            "typed",
+            "Question",
+            "1",
+            "1",
+            "Question",
+            "2",
+            "<b>typed",
+        ]
+
+    def test_case_E2_answers_that_are_too_long_together_are_shown_again(
+        self, ada: Client, user: User
+    ) -> None:
+        text = {"type": "string", "maxLength": 100_000}
+        elicitation = ask(user, schema("a", "b", a=text, b=text))
+        texts = {"a0": "\u4e2d" * 90_000, "a1": "\u6587" * 90_000}
+        shown = page(send(ada, elicitation, **texts), 422)
+        assert "All answers together are too long to be stored." in shown.text
+        assert shown.text.count("\u4e2d") == shown.text.count("\u6587") == 90_000
+        # What Django itself refuses to read says so, too, and a draft in the browser stays.
+        shown = page(send(ada, elicitation, a0="\u4e2d" * 900_000), 413)
+        assert "Your answers are too long for this site" in shown.text
+        assert [each for each in shown.elements if "data-elicitation-refused" in each.attrs]
+        elicitation.refresh_from_db()
+        assert elicitation.state == State.PENDING
+
+    def test_the_first_page_is_small(self, ada: Client, user: User) -> None:
+        text = {"type": "string"}
+        requested = schema(plan=PLAN, seats=SEATS, note=text, day={**text, "format": "date"})
+        response = ada.get(ask(user, requested).get_absolute_url())
+        files = [
+            each.attrs["src"] if each.tag == "script" else each.attrs["href"]
+            for each in page(response).elements
+            if each.tag == "script" or each.attrs.get("rel") == "stylesheet"
+        ]
+        texts = [response.content]
+        for path in files:
+            found = finders.find(path.removeprefix("/static/"))
+            texts.append(Path(found).read_bytes())
+        assert sum(len(gzip.compress(text)) for text in texts) <= 14_000
+
     @pytest.mark.parametrize(
         ("method", "name"), [("get", "detail"), ("post", "detail"), ("post", "decline")]
     )
@@ -806,7 +1128,7 @@ def test_no_page_runs_in_a_transaction_of_the_request() -> None:
         for pattern in urlpatterns
         if pattern.callback.__module__ == "elicitation.pages.views"
     ]
-    assert len(pages) == 7
+    assert len(pages) == 8
     assert all("default" in page._non_atomic_requests for page in pages)
 
 
@@ -1067,6 +1389,17 @@ class TestTags:
         response = send(ada, elicitation, a0="0", a1="1", next=address)
         assert response.url == elicitation.get_absolute_url()
 
+    @pytest.mark.parametrize("address", ["foo", "elicitation:inbox", "/?" + "x" * 2_100])
+    def test_case_E4_what_is_no_url_to_go_back_to_costs_no_answer(
+        self, address: str, ada: Client, user: User
+    ) -> None:
+        for press in (lambda each: send(ada, each, a0="0", a1="1", next=address),
+                      lambda each: decline(ada, each, next=address)):  # fmt: skip
+            elicitation = ask(user, BUY)
+            response = press(elicitation)
+            assert response.status_code == 302
+            assert response.url == elicitation.get_absolute_url()
+
     @pytest.mark.parametrize(("scheme", "is_followed"), [("https", True), ("http", False)])
     def test_the_form_never_leads_from_an_encrypted_page_to_one_that_is_not(
         self, scheme: str, is_followed: bool, ada: Client, user: User
@@ -1162,7 +1495,11 @@ class TestTemplates:
             f"elicitation-{place}-{state}"
             for place in ("outcome", "badge")
             for state in (State.ANSWERED, State.DECLINED, State.EXPIRED, State.WITHDRAWN)
-        } | {"elicitation-outcome-pending"}
+        } | {
+            "elicitation-outcome-pending",
+            "elicitation-outcome-stored",
+            "elicitation-step-later",
+        }
         styles = self.documentation().partition("## Styles")[2].partition("## Another")[0]
         documented = set(re.findall(r"`(elicitation[a-z-]*)`", styles))
         assert used - documented == set()

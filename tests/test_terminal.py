@@ -219,7 +219,7 @@ def test_every_kind_of_question(monkeypatch: pytest.MonkeyPatch, user: User) -> 
             size={"oneOf": [{"const": "s", "title": "Small"}, {"const": "l", "title": "Large"}]},
             sure={"type": "boolean"},
             tags={"type": "array", "items": {"enum": ["a", "b", "c"]}, "minItems": 2},
-            note={"type": "string"},
+            note={"type": "string", "maxLength": 1000},
             day={"type": "string", "format": "date"},
             at={"type": "string", "format": "date-time"},
             ratio={"type": "number"},

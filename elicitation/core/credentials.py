@@ -12,6 +12,9 @@ from typing import Final
 
 from .characters import see_through
 
+_PRIVATE_KEY_FORMAT: Final = (
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-[0-9]"
+)
 # Each pattern starts with its issuer's own prefix and ends in one run of a single character
 # class. A failed attempt stops within that run, so the search takes linear time.
 _ISSUER_FORMATS: Final = {
@@ -35,14 +38,19 @@ _ISSUER_FORMATS: Final = {
     "Vault token": r"hvs\.[A-Za-z0-9_-]{24}",
     "Telegram bot token": r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33}",
 }
+#: The same formats, and that of a JSON Web Token, as one regular expression that JavaScript reads
+#: as well. It is for text in NFKD of which only the ASCII characters are left, and knows no JSON:
+#: in doubt a text is a credential.
+BROWSER_PATTERN: Final = (
+    rf"(?<![A-Za-z0-9])(?:{'|'.join(_ISSUER_FORMATS.values())})"
+    rf"|{_PRIVATE_KEY_FORMAT}|(?<![A-Za-z0-9_-])e[A-Za-z0-9_-]{{9,}}\.[A-Za-z0-9_-]{{2,}}\."
+)
 _ISSUED: Final = re.compile(
     "(?<![A-Za-z0-9])(?:"
     + "|".join(f"(?P<f{i}>{form})" for i, form in enumerate(_ISSUER_FORMATS.values()))
     + ")"
 )
-_PRIVATE_KEY: Final = re.compile(
-    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-[0-9]"
-)
+_PRIVATE_KEY: Final = re.compile(_PRIVATE_KEY_FORMAT)
 # A look-ahead consumes nothing: a token can also begin after an ordinary word and a dot.
 _THREE_PARTS: Final = re.compile(
     r"(?<![A-Za-z0-9_-])(?=(e[A-Za-z0-9_-]{9,4095})\.[A-Za-z0-9_-]{2,}\.)"

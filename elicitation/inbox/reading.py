@@ -90,12 +90,20 @@ def recent(user: AbstractBaseUser) -> ElicitationQuerySet:
     )
 
 
-def shown(elicitation: Elicitation) -> None:
-    """Record for the audit that the elicitation was shown; only the first time counts."""
-    if elicitation.first_shown_at is None:
-        rows = Elicitation.objects.using(write_alias())
-        unseen = rows.filter(pk=elicitation.pk, first_shown_at=None)
-        in_transaction(lambda: unseen.update(first_shown_at=timezone.now()))
+def shown(elicitation: Elicitation) -> bool:
+    """Record for the audit that the elicitation was shown; only the first time counts.
+
+    Returns:
+        Whether it is the first of its server that was shown to this person.
+    """
+    if elicitation.first_shown_at is not None:
+        return False
+    rows = Elicitation.objects.using(write_alias())
+    theirs = rows.filter(respondent=elicitation.read_for).of_server(elicitation.server)
+    is_first = not theirs.exclude(first_shown_at=None).exists()
+    unseen = rows.filter(pk=elicitation.pk, first_shown_at=None)
+    in_transaction(lambda: unseen.update(first_shown_at=timezone.now()))
+    return is_first
 
 
 def follow_up(elicitation: Elicitation) -> Elicitation | None:

@@ -32,12 +32,14 @@ from ..core import (
 from ..core.text import FORMATS
 from ..core.untrusted import visible
 from .localised import localised_number, plain_digits, read_date, read_moment, read_number
-from .widgets import Moment, Radios, typed
+from .widgets import Line, Lines, Moment, Radios, typed
 
 PropertyT = TypeVar("PropertyT", bound=Property)
 
-#: Up to this length a text is asked for in a field of one line.
-ONE_LINE_CHARS = 80
+#: A text whose bounds allow more characters by name is asked for in several lines.
+ONE_LINE_CHARS = 200
+#: Above so many options a script adds a box that searches the list.
+SEARCH_ABOVE = 15
 
 FORMAT_HINTS: dict[str, Promise] = {
     "email": _("An e-mail address."),
@@ -161,6 +163,43 @@ class Question(forms.BoundField):
         ]
 
     @property
+    def max_length(self) -> int | None:
+        """How many characters an answer may have; nothing for what is no text."""
+        return getattr(self.asked, "max_length", None)
+
+    @property
+    def min_length(self) -> int | None:
+        """How many characters an answer must have; nothing for what is no text."""
+        return getattr(self.asked, "min_length", None)
+
+    @property
+    def can_be_enlarged(self) -> bool:
+        """Whether a script may make several lines of its one."""
+        return isinstance(self.field.widget, Line) and not self.format
+
+    @property
+    def choices_size(self) -> int:
+        """How many of its options can be chosen at most; 0 where it is no such question."""
+        if not isinstance(self.asked, MultiChoice):
+            return 0
+        return self.asked.max_items or len(self.asked.labels)
+
+    @property
+    def can_be_searched(self) -> bool:
+        """Whether its options are so many that a script helps to find one."""
+        return len(getattr(self.asked, "labels", ())) > SEARCH_ABOVE
+
+    @property
+    def typed(self) -> list[str]:
+        """What the person typed or chose, in words, whether it fits or not."""
+        return self.field.typed(self.value())
+
+    @property
+    def answered(self) -> list[str]:
+        """What is sent for it, in words, once the form was found to fit."""
+        return self.field.answered(self.form.cleaned_data[self.name])
+
+    @property
     def first_id(self) -> str:
         """The id of the input where an error of this question is put right."""
         return f"{self.auto_id}_0" if self.use_fieldset else self.auto_id
@@ -226,9 +265,21 @@ class AnswerField(forms.Field, Generic[PropertyT]):
         """
         raise NotImplementedError
 
+    def missing(self) -> str:
+        """Say what to enter, where nothing was answered."""
+        return gettext("Choose one of the options.")
+
     def nothing(self) -> FormAnswer:
         """Return the answer to a required property where nothing was answered."""
         return FormAnswer(selected=())
+
+    def typed(self, value: Any) -> list[str]:
+        """Return in words what was typed or chosen, whether it fits or not."""
+        return [str(value)] if value else []
+
+    def answered(self, answer: FormAnswer) -> list[str]:
+        """Return in words what is sent; nothing where nothing is."""
+        return [] if answer.skipped else self.typed(self.initial_from(answer))
 
     def clean(self, value: Any) -> FormAnswer:
         """Return the answer; an optional property without one is skipped."""
@@ -269,11 +320,13 @@ class ChoiceField(AnswerField[Choice]):
     def option(self, index: str) -> tuple[str, str]:
         if index == "":
             return gettext("No answer"), ""
-        option = self.asked.options()[int(index)]
-        return option["label"], option["description"]
+        return _option(self.asked, int(index))
 
     def initial_from(self, answer: FormAnswer) -> str:
         return str(self.asked.labels.index(answer.selected[0]))
+
+    def typed(self, value: Any) -> list[str]:
+        return [label] if (label := _label(self.asked.labels, value)) else []
 
     def read(self, value: Any) -> FormAnswer | None:
         if not value:
@@ -286,14 +339,16 @@ class MultiChoiceField(AnswerField[MultiChoice]):
 
     template = "multi_choice"
 
+    def missing(self) -> str:
+        return gettext("Choose at least one of the options.")
+
     def make_widget(self) -> forms.Widget:
         return forms.CheckboxSelectMultiple(
             choices=[(str(index), label) for index, label in enumerate(self.asked.labels)]
         )
 
     def option(self, index: str) -> tuple[str, str]:
-        option = self.asked.options()[int(index)]
-        return option["label"], option["description"]
+        return _option(self.asked, int(index))
 
     def hint(self) -> str:
         low, high = self.asked.min_items, self.asked.max_items
@@ -318,6 +373,9 @@ class MultiChoiceField(AnswerField[MultiChoice]):
     def initial_from(self, answer: FormAnswer) -> list[str]:
         return [str(self.asked.labels.index(label)) for label in answer.selected]
 
+    def typed(self, value: Any) -> list[str]:
+        return [label for index in value if (label := _label(self.asked.labels, index))]
+
     def read(self, value: Any) -> FormAnswer | None:
         if not value:
             return None
@@ -331,6 +389,9 @@ class YesNoField(AnswerField[YesNo]):
     options_are_ours = True
     answers: ClassVar[dict[str, str]] = {"0": YES, "1": NO}
 
+    def missing(self) -> str:
+        return gettext("Choose Yes or No.")
+
     def make_widget(self) -> forms.Widget:
         values = ["0", "1"] if self.asked.required else ["0", "1", ""]
         return Radios(choices=[(value, self.option(value)[0]) for value in values])
@@ -342,6 +403,9 @@ class YesNoField(AnswerField[YesNo]):
     def initial_from(self, answer: FormAnswer) -> str:
         return "0" if answer.selected == (YES,) else "1"
 
+    def typed(self, value: Any) -> list[str]:
+        return [self.option(str(value))[0]] if str(value) in self.answers else []
+
     def read(self, value: Any) -> FormAnswer | None:
         if not value:
             return None
@@ -349,7 +413,7 @@ class YesNoField(AnswerField[YesNo]):
 
 
 class TextField(AnswerField[Text]):
-    """A text; of several lines, unless it is short or has a format."""
+    """A text of one line, unless its bounds allow a long one."""
 
     template = "text"
 
@@ -362,14 +426,14 @@ class TextField(AnswerField[Text]):
     def asking_for(cls, prop: Text, position: int) -> AnswerField[Text]:
         return FIELDS_BY_FORMAT.get(prop.format, cls)(prop, position)
 
+    def missing(self) -> str:
+        return gettext("Enter a text.")
+
     def make_widget(self) -> forms.Widget:
-        limit = self.asked.max_length
-        if self.asked.format is not None or (limit is not None and limit <= ONE_LINE_CHARS):
-            default = self.asked.default_answer
-            # A field of one line would drop the line breaks of a default.
-            if default is None or "\n" not in default.text:
-                return forms.TextInput()
-        return forms.Textarea(attrs={"rows": "2"})
+        bounds = (self.asked.min_length or 0, self.asked.max_length or 0)
+        if self.asked.format is None and max(bounds) > ONE_LINE_CHARS:
+            return Lines()
+        return Line()
 
     def hint(self) -> str:
         low, high = self.asked.min_length, self.asked.max_length
@@ -406,12 +470,18 @@ class EmailField(TextField):
     """A text with a keyboard for e-mail addresses. Not ``type=email``: browsers would judge it,
     and send another address than the one that was typed."""
 
+    def missing(self) -> str:
+        return gettext("Enter an e-mail address.")
+
     def make_widget(self) -> forms.Widget:
         return forms.TextInput(attrs={"inputmode": "email", "autocapitalize": "none"})
 
 
 class UriField(TextField):
     """A text with a keyboard for URLs."""
+
+    def missing(self) -> str:
+        return gettext("Enter a complete link.")
 
     def make_widget(self) -> forms.Widget:
         return forms.TextInput(attrs={"inputmode": "url", "autocapitalize": "none"})
@@ -425,6 +495,9 @@ class DateField(TextField):
     def hint(self) -> str:
         return ""
 
+    def missing(self) -> str:
+        return gettext("Enter a date.")
+
     def make_widget(self) -> forms.Widget:
         return typed("date")
 
@@ -437,6 +510,9 @@ class NumberField(AnswerField[Number]):
     """A number, written as the language does or plainly."""
 
     template = "number"
+
+    def missing(self) -> str:
+        return gettext("Enter a number.")
 
     def make_widget(self) -> forms.Widget:
         bounds = (self.asked.minimum, self.asked.exclusive_minimum)
@@ -493,11 +569,21 @@ class MomentField(AnswerField[Text]):
 
     template = "moment"
 
+    def missing(self) -> str:
+        return gettext("Enter a date and a time.")
+
     def make_widget(self) -> forms.Widget:
         return Moment()
 
     def hint(self) -> str:
         return gettext("Check the time zone. It is sent with the time.")
+
+    def answered(self, answer: FormAnswer) -> list[str]:
+        return [] if answer.skipped else [answer.text]
+
+    def typed(self, value: Any) -> list[str]:
+        local, zone = value or ("", "")
+        return [f"{local} {zone}".strip()] if local else []
 
     def initial_from(self, answer: FormAnswer) -> str:
         return answer.text
@@ -535,3 +621,16 @@ def _label(labels: Sequence[str], index: Any) -> str:
     if text.isascii() and text.isdecimal() and len(text) <= 3 and int(text) < len(labels):
         return labels[int(text)]
     return ""
+
+
+def _option(asked: Choice | MultiChoice, index: int) -> tuple[str, str]:
+    """Return the label and description of an option, without a value that says no more.
+
+    A value that differs from its label in case alone says no more, unless case is what tells it
+    from another value.
+    """
+    option = asked.options()[index]
+    texts = [str(value).casefold() for value in asked.values]
+    if texts[index] == option["label"].casefold() and texts.count(texts[index]) == 1:
+        return option["label"], asked.descriptions[index]
+    return option["label"], option["description"]

@@ -6,12 +6,14 @@ an answer fits is decided by the core alone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.http import QueryDict
 from django.utils.translation import gettext
 from django.views.decorators.debug import sensitive_variables
 
@@ -20,6 +22,9 @@ from ..core import AnswerRefusal, AnswerRefusals, FormAnswer, FormElicitation, P
 from ..core.schema import CheckedAnswers, check_answers
 from .fields import FIELDS, AnswerField, Question
 from .refusals import refusal_text
+
+#: Above so many questions a page shows all answers before they are sent.
+CHECK_ABOVE = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +84,25 @@ class ElicitationForm(forms.Form):
                 yield bound
 
     @property
+    def needs_check(self) -> bool:
+        """Whether a page shows the answers before they are sent.
+
+        A confirmation has none: there the one press is all that a person does.
+        """
+        return not 0 < len(self.elicitation.schema.asked) <= CHECK_ABOVE
+
+    @property
+    def posted(self) -> list[tuple[str, str]]:
+        """The inputs of the questions as they were sent, to be sent again."""
+        assert isinstance(self.data, QueryDict)
+        return [
+            (name, str(value))
+            for name, values in self.data.lists()
+            for value in values
+            if INPUT.fullmatch(name)
+        ]
+
+    @property
     def sent_fingerprint(self) -> str:
         """The fingerprint of the form that was sent."""
         return str(self.data.get("fingerprint", ""))
@@ -115,7 +139,9 @@ class ElicitationForm(forms.Form):
         for name, field in self._answer_fields():
             refusal = refusals.get(field.asked.name)
             if refusal is not None and name not in self.errors:
-                self.add_error(name, ValidationError(refusal_text(refusal), code=refusal.code))
+                is_missing = refusal.code in ("missing", "required", "blank")
+                text = field.missing() if is_missing else refusal_text(refusal)
+                self.add_error(name, ValidationError(text, code=refusal.code))
 
     def add_error(self, field: str | None, error: Any) -> None:
         """Add an error; where there are several questions it names the one it is about."""
@@ -153,6 +179,10 @@ def form_class() -> type[ElicitationForm]:
         ImproperlyConfigured: It is no subclass of ``ElicitationForm``.
     """
     return load_class("FORM_CLASS", settings.FORM_CLASS, ElicitationForm)
+
+
+#: The name of an input: the position of its question, and its own if there are two.
+INPUT = re.compile(r"a-([0-9]{1,3})(?:_[01])?")
 
 
 def _name(position: int) -> str:

@@ -61,7 +61,7 @@ def read_number(text: str) -> str:
 
     Raises:
         ValidationError: The two forms, or what readers of other languages take it for, are
-            different numbers.
+            different numbers; or it has a comma where the language has a point.
     """
     decimal = str(formats.get_format("DECIMAL_SEPARATOR"))
     group = str(formats.get_format("THOUSAND_SEPARATOR"))
@@ -95,6 +95,11 @@ def read_number(text: str) -> str:
         text,
     ):
         return re.sub(groups, "", text).replace(decimal, ".")
+    if decimal == "." and re.fullmatch(r"[+-]?[0-9]{1,40},[0-9]{1,40}", text):
+        raise ValidationError(
+            gettext("Use a point: %(number)s") % {"number": text.replace(",", ".")},
+            code="comma",
+        )
     return text
 
 
@@ -243,6 +248,15 @@ _AREAS = (
 )
 # Every distance from UTC that is or was in use lately.
 _OFFSETS = (*range(-720, 841, 60), -570, -210, 210, 270, 330, 345, 390, 525, 570, 630, 765)
+
+
+def offset_zone(moment: datetime) -> str | None:
+    """Return the entry of ``zones`` for the fixed offset of a moment; ``None`` if it has none."""
+    offset = moment.utcoffset()
+    if offset == timedelta():
+        return "UTC"
+    listed = {timedelta(minutes=minutes) for minutes in _OFFSETS}
+    return _offset_name(offset) if offset in listed else None
 
 
 @cache

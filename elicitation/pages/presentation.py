@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
+from django.utils import formats, timezone
 from django.utils.functional import Promise
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..conf import settings as app_settings
+from ..core.credentials import BROWSER_PATTERN
 from ..core.untrusted import mixes_scripts, one_line, speaks_of_secrets
 from ..models import Elicitation, ServerPolicy
+from . import drafts
 from .forms import ElicitationForm
 
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+
 State = Elicitation.State
+
+#: How long before its deadline a form says that little time is left.
+SOON = timedelta(minutes=10)
 
 HEADINGS: dict[str, Promise] = {
     State.PENDING: _("This request has changed"),
@@ -36,6 +47,40 @@ HEADINGS_OF_OTHERS: dict[str, Promise] = {
 HEADINGS_OF_URLS: dict[str, Promise] = {
     **HEADINGS,
     State.ANSWERED: _("You agreed to open the link"),
+}
+
+Delivery = Elicitation.Delivery
+
+#: The heading of an answered form, and its icon: a tick only where the server has the answer.
+OUTCOMES: dict[str, tuple[Promise, str]] = {
+    Delivery.DELIVERED: (_("Sent: the server has the answer"), "answered"),
+    Delivery.SERVER_ERROR: (_("Sent: the server has the answer"), "answered"),
+    Delivery.ROUND_LOST: (_("It is not known whether the server has the answer"), "unsent"),
+    Delivery.NOT_SENT: (_("Not sent yet: the server cannot be reached"), "unsent"),
+    Delivery.DROPPED: (_("Not sent: the server no longer needed the answer"), "unsent"),
+    Delivery.SWITCHED_OFF: (_("Not sent: this site has switched the server off"), "unsent"),
+    Delivery.NEVER_RESUMED: (_("Not sent: the tool call did not go on in time"), "unsent"),
+    Delivery.RESTORED: (_("It is not known whether the server has the answer"), "unsent"),
+}
+
+#: The heading where a form or a decline came too late, by what was pressed and by the code of
+#: ``inbox.ElicitationClosedError``. The second one is for what the same person did elsewhere.
+TOO_LATE: dict[tuple[bool, str], tuple[Promise, Promise]] = {
+    (False, "answered"): (
+        _("Not sent: the request was answered at %(time)s"),
+        _("Not sent: you answered the request at %(time)s in another tab"),
+    ),
+    (False, "declined"): (
+        _("Not sent: the request was declined at %(time)s"),
+        _("Not sent: you declined the request at %(time)s in another tab"),
+    ),
+    (True, "answered"): (
+        _("Not declined: the request was answered at %(time)s"),
+        _("Not declined: you answered the request at %(time)s in another tab"),
+    ),
+    (False, "withdrawn"): (_("Not sent: the request was withdrawn"),) * 2,
+    (True, "withdrawn"): (_("Not declined: the request was withdrawn"),) * 2,
+    (False, "replaced"): (_("Not sent: the request has changed"),) * 2,
 }
 
 #: What a person should know of a URL, by ``core.URL_WARNINGS``.
@@ -84,9 +129,91 @@ NOT_STORED: dict[str, Promise] = {
 }
 
 
+def site_name(request: HttpRequest) -> str:
+    """Return what the pages call this site: ``ELICITATION_SITE_NAME``, or else its host."""
+    return app_settings.SITE_NAME or request.get_host()
+
+
 def shown_name(policy: ServerPolicy) -> str:
     """Return the name under which a server is shown: the operator's, on one line."""
     return one_line(policy.display_name)
+
+
+def outcome(
+    elicitation: Elicitation, *, is_own: bool, code: str = "", declining: bool = False
+) -> tuple[str, str]:
+    """Return the heading of the page of a closed elicitation, and the icon that agrees.
+
+    Args:
+        elicitation: The elicitation.
+        is_own: Whether the person who looks closed it.
+        code: Why nothing was stored, if something was pressed: that of
+            ``inbox.ElicitationClosedError``.
+        declining: Whether *Decline* was pressed.
+    """
+    state = elicitation.current_state()
+    headings = HEADINGS_OF_URLS if elicitation.is_url else HEADINGS
+    heading = str((headings if is_own else HEADINGS_OF_OTHERS)[state])
+    if elicitation.is_url:
+        return heading, state
+    if (declining, code) in TOO_LATE:
+        by_anybody, elsewhere = TOO_LATE[declining, code]
+        in_a_tab = is_own and elicitation.closed_via == Elicitation.Via.PAGE
+        said = str(elsewhere if in_a_tab else by_anybody)
+        at = timezone.localtime(elicitation.closed_at or timezone.now())
+        is_today = at.date() == timezone.localdate()
+        form = "TIME_FORMAT" if is_today else "SHORT_DATETIME_FORMAT"
+        look = "unsent" if state == State.ANSWERED else state
+        return said % {"time": formats.date_format(at, form)}, look
+    if state == State.ANSWERED:
+        if elicitation.delivery in OUTCOMES:
+            sent, look = OUTCOMES[elicitation.delivery]
+            return str(sent), look
+        return heading, "stored"
+    return heading, state
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step after an answer. ``state`` is ``stored``, ``done``, ``now`` or ``later``."""
+
+    text: str
+    state: str
+
+    @property
+    def icon(self) -> str:
+        """The icon. That of ``done`` is a tick, which only what the server has done gets."""
+        return {"stored": "stored", "done": "answered", "now": "expired"}.get(self.state, "later")
+
+
+def steps(elicitation: Elicitation, name: str, *, has_ended: bool) -> list[Step]:
+    """Return how far an answer is; nothing where it goes no further.
+
+    Args:
+        elicitation: The elicitation, in any state.
+        name: The name of its server, as it is shown.
+        has_ended: Whether its call has.
+    """
+    goes_on = ("", Delivery.NOT_SENT, Delivery.DELIVERED, Delivery.SERVER_ERROR)
+    if elicitation.state != State.ANSWERED or elicitation.delivery not in goes_on:
+        return []
+    received = elicitation.delivered_at is not None
+    if elicitation.delivery == Delivery.SERVER_ERROR:
+        last = gettext("The tool has reported an error")
+    elif has_ended:
+        last = gettext("The tool has finished")
+    else:
+        last = gettext("The tool finishes")
+    return [
+        Step(gettext("The request is answered"), "stored"),
+        Step(
+            gettext("%(server)s has received the answer") % {"server": name}
+            if received
+            else gettext("%(server)s receives the answer") % {"server": name},
+            "done" if received else "now",
+        ),
+        Step(last, "done" if has_ended else "now" if received else "later"),
+    ]
 
 
 def form_context(
@@ -96,6 +223,8 @@ def form_context(
     *,
     next_url: str = "",
     ids: str = "elicitation",
+    is_first: bool = False,
+    site: str = "",
 ) -> dict[str, Any]:
     """Return what ``elicitation/form.html`` shows.
 
@@ -105,6 +234,8 @@ def form_context(
         form: The form, with or without what was typed.
         next_url: Where to go afterwards; a URL of this site.
         ids: The beginning of the ids of elements, other for each form of a page.
+        is_first: Whether this person meets the server for the first time.
+        site: The name of this site.
     """
     texts = [elicitation.message]
     for asked in form.questions:
@@ -119,6 +250,11 @@ def form_context(
         "next": next_url,
         "leave_url": next_url or reverse("elicitation:inbox"),
         "ids": ids,
+        "is_first": is_first,
+        "site": site,
+        "is_soon": elicitation.expires_at - timezone.now() < SOON,
+        "draft": drafts.draft_key(elicitation),
+        "credentials": BROWSER_PATTERN,
     }
 
 

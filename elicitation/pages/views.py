@@ -8,13 +8,22 @@ from datetime import timedelta
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast
 
+from django.conf import settings as django_settings
+from django.contrib.auth import logout
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import RequestDataTooBig
 from django.core.paginator import Paginator
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotAllowed,
+    HttpResponseRedirect,
+    JsonResponse,
+)
 from django.middleware.csrf import CsrfViewMiddleware
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect, render, resolve_url
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import decorator_from_middleware
@@ -27,19 +36,19 @@ from .. import inbox
 from ..conf import settings as app_settings
 from ..core import ElicitationRefusal
 from ..core.untrusted import mixes_scripts
-from ..models import Elicitation, ServerPolicy
-from . import stream
-from .forms import form_class
+from ..models import Elicitation, ServerPolicy, TooLargeError
+from . import drafts, stream
+from .forms import ElicitationForm, form_class
 from .presentation import (
-    HEADINGS,
-    HEADINGS_OF_OTHERS,
-    HEADINGS_OF_URLS,
     NOT_STORED,
     WARNINGS,
     Item,
     form_context,
     groups,
+    outcome,
     shown_name,
+    site_name,
+    steps,
 )
 
 if TYPE_CHECKING:
@@ -50,6 +59,8 @@ View = Callable[Concatenate[HttpRequest, P], HttpResponse]
 
 State = Elicitation.State
 
+#: How long a URL to go back to may be; Django refuses to redirect to one of more than 2,048.
+MAX_NEXT_CHARS = 2000
 #: How many closed elicitations the inbox shows.
 RECENT = 10
 #: For how long the page of a closed elicitation reloads and leads on by itself.
@@ -60,8 +71,7 @@ class _Csrf(CsrfViewMiddleware):
     """Django's check, answered by a page of ours: it says that nothing was sent."""
 
     def _reject(self, request: HttpRequest, reason: str) -> HttpResponse:
-        # What was typed is not shown again: another site can have sent it.
-        return _unsent(request, signed_out=False)
+        return _unsent(request)
 
 
 def page(
@@ -99,6 +109,8 @@ def page(
                 response = cast(HttpResponse, checked(request, *args, **kwargs))
             except (Elicitation.DoesNotExist, inbox.WrongModeError):
                 response = render(request, "elicitation/not_found.html", status=404)
+            except RequestDataTooBig:
+                response = _unsent(request, is_too_large=True)
             return _with_headers(response)
 
         return cast("View[P]", wrapper)
@@ -124,7 +136,10 @@ def _signed_out(request: HttpRequest) -> HttpResponse:
     return redirect_to_login(request.get_full_path())
 
 
-def _unsent(request: HttpRequest, *, signed_out: bool) -> HttpResponse:
+@sensitive_variables()
+def _unsent(
+    request: HttpRequest, *, signed_out: bool = False, is_too_large: bool = False
+) -> HttpResponse:
     # A decline is posted to a URL that has no page to open.
     match = request.resolver_match
     here = (
@@ -133,8 +148,36 @@ def _unsent(request: HttpRequest, *, signed_out: bool) -> HttpResponse:
         else reverse("elicitation:inbox")
     )
     again = redirect_to_login(here)["Location"] if signed_out else here
-    context = {"signed_out": signed_out, "again_url": again}
-    return render(request, "elicitation/unsent.html", context, status=403)
+    context = {
+        "signed_out": signed_out,
+        "is_too_large": is_too_large,
+        "again_url": again,
+        "typed": [] if is_too_large else _typed_here(request, signed_out=signed_out),
+    }
+    status = 413 if is_too_large else 403
+    return render(request, "elicitation/unsent.html", context, status=status)
+
+
+@sensitive_variables()
+def _typed_here(request: HttpRequest, *, signed_out: bool) -> list[drafts.Typed]:
+    """Return what was typed, if a page of this site sent it, with titles for who may see them."""
+    if not drafts.is_from_here(request):
+        return []
+    match = request.resolver_match
+    form = None
+    if not signed_out and match is not None and match.kwargs:
+        with suppress(Elicitation.DoesNotExist):
+            form = _posted_form(request, inbox.get(signed_in(request), **match.kwargs))
+    return drafts.typed(request.POST, form)
+
+
+@sensitive_variables()
+def _posted_form(request: HttpRequest, elicitation: Elicitation) -> ElicitationForm | None:
+    """Return the form of what was posted; nothing if that was another form, or none."""
+    if elicitation.is_url:
+        return None
+    form = form_class()(elicitation.form_elicitation, request.POST)
+    return None if form.is_replaced else form
 
 
 @page("GET", "HEAD")
@@ -174,9 +217,9 @@ def detail(request: HttpRequest, elicitation_id: str) -> HttpResponse:
         return _submit(request, elicitation, policy)
     if not elicitation.is_open():
         return _closed(request, elicitation, policy)
-    inbox.shown(elicitation)
+    is_first = inbox.shown(elicitation)
     form = form_class()(elicitation.form_elicitation, prefill=policy.prefill)
-    context = form_context(elicitation, policy, form)
+    context = form_context(elicitation, policy, form, is_first=is_first, site=site_name(request))
     return render(request, "elicitation/answer.html", context)
 
 
@@ -213,8 +256,18 @@ def decline(request: HttpRequest, elicitation_id: str) -> HttpResponse:
         inbox.decline(elicitation, by=user)
     except inbox.ElicitationClosedError as closed:
         policy = elicitation.server_policy
-        return _closed(request, closed.elicitation, policy, code=closed.code)
-    return redirect(_next(request) or elicitation)
+        return _closed(request, closed.elicitation, policy, code=closed.code, declining=True)
+    return HttpResponseRedirect(_next(request) or elicitation.get_absolute_url())
+
+
+@page("GET", "HEAD", "POST")
+def sign_out(request: HttpRequest) -> HttpResponse:
+    """Sign out; a page asks first, so that a link can lead here."""
+    if request.method == "POST":
+        logout(request)
+        url = django_settings.LOGOUT_REDIRECT_URL or django_settings.LOGIN_URL
+        return HttpResponseRedirect(resolve_url(url))
+    return render(request, "elicitation/sign_out.html")
 
 
 @page("GET", "HEAD", signed_out=lambda request: JsonResponse({"count": None}, status=401))
@@ -238,6 +291,11 @@ def _submit(request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy
     try:
         if form.is_replaced:
             raise inbox.ElicitationReplacedError(elicitation)
+        if form.is_valid() and elicitation.is_open():
+            if "change" in request.POST:
+                return _form(request, elicitation, policy, form)
+            if form.needs_check and "checked" not in request.POST:
+                return _form(request, elicitation, policy, form, "elicitation/check.html")
         if form.is_valid():
             inbox.answer(
                 elicitation,
@@ -245,15 +303,32 @@ def _submit(request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy
                 by=signed_in(request),
                 fingerprint=form.sent_fingerprint,
             )
-            return redirect(_next(request) or elicitation)
+            return HttpResponseRedirect(_next(request) or elicitation.get_absolute_url())
         if not elicitation.is_open():
             raise inbox.ElicitationClosedError(elicitation)
     except inbox.AnswerRefusals as refusals:
         form.refuse(refusals.errors)
+    except TooLargeError:
+        form.add_error(None, _("All answers together are too long to be stored. Shorten them."))
     except inbox.ElicitationClosedError as closed:
         return _closed(request, closed.elicitation, policy, code=closed.code)
-    context = form_context(elicitation, policy, form, next_url=_next(request))
-    return render(request, "elicitation/answer.html", context, status=422)
+    return _form(request, elicitation, policy, form, status=422)
+
+
+def _form(
+    request: HttpRequest,
+    elicitation: Elicitation,
+    policy: ServerPolicy,
+    form: ElicitationForm,
+    template: str = "elicitation/answer.html",
+    *,
+    status: int = 200,
+) -> HttpResponse:
+    """Answer with a page of what was typed."""
+    context = form_context(
+        elicitation, policy, form, next_url=_next(request), site=site_name(request)
+    )
+    return render(request, template, context, status=status)
 
 
 def _url_page(
@@ -307,8 +382,14 @@ def _after_consent(elicitation: Elicitation, *, waits: bool) -> dict[str, Any]:
     }
 
 
+@sensitive_variables()
 def _closed(
-    request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy, *, code: str = ""
+    request: HttpRequest,
+    elicitation: Elicitation,
+    policy: ServerPolicy,
+    *,
+    code: str = "",
+    declining: bool = False,
 ) -> HttpResponse:
     """Answer with the page of a closed elicitation; ``code`` says why nothing was stored."""
     state = elicitation.current_state()
@@ -321,20 +402,28 @@ def _closed(
     follow_up = inbox.follow_up(elicitation)
     if follow_up is None and state == State.PENDING:
         follow_up = elicitation
+    has_ended = elicitation.call_has_ended()
+    others = [] if follow_up else inbox.waiting_ids(signed_in(request))
     back = _next(request)
     is_own = elicitation.closed_by_id == signed_in(request).pk
-    headings = HEADINGS_OF_URLS if elicitation.is_url else HEADINGS
+    heading, look = outcome(elicitation, is_own=is_own, code=code, declining=declining)
     context = {
         "elicitation": elicitation,
+        "draft": drafts.draft_key(elicitation),
+        "typed": drafts.typed(request.POST, _posted_form(request, elicitation)),
         "server_name": shown_name(policy),
         "state": state,
         "is_own": is_own,
-        "heading": (headings if is_own else HEADINGS_OF_OTHERS)[state],
+        "heading": heading,
+        "look": look,
         "not_stored": NOT_STORED.get(code, ""),
         "is_replaced": inbox.REPLACED in (code, elicitation.reason),
         "follow_up": follow_up,
         "leads_on": fresh and follow_up is not None,
-        "refresh": fresh and _refresh(elicitation, follow_up),
+        "refresh": fresh and _refresh(elicitation, follow_up, has_ended=has_ended),
+        "steps": steps(elicitation, shown_name(policy), has_ended=has_ended),
+        "waiting": len(others),
+        "next_id": others[0] if others else None,
         "result_url": inbox.result_url(elicitation),
         "scope_url": "" if back else inbox.scope_url(elicitation),
         "leave_url": back or reverse("elicitation:inbox"),
@@ -343,11 +432,14 @@ def _closed(
     return render(request, "elicitation/closed.html", context, status=409 if code else 200)
 
 
-def _refresh(elicitation: Elicitation, follow_up: Elicitation | None) -> str:
+def _refresh(elicitation: Elicitation, follow_up: Elicitation | None, *, has_ended: bool) -> str:
     """Return when the page is to be loaded again, and from where; nothing where never."""
     if follow_up is not None:
         return f"1; url={follow_up.get_absolute_url()}"
-    if elicitation.delivered_at is not None or elicitation.closed_at is None:
+    goes_on = elicitation.delivered_at is None or (
+        elicitation.state == State.ANSWERED and not has_ended
+    )
+    if not goes_on or elicitation.closed_at is None:
         return ""
     young = timezone.now() - elicitation.closed_at < timedelta(seconds=20)
     return "2" if young else "5"
@@ -356,6 +448,9 @@ def _refresh(elicitation: Elicitation, follow_up: Elicitation | None) -> str:
 def _next(request: HttpRequest) -> str:
     """Return the URL to go to afterwards; ``""`` if it is another site's."""
     url = request.POST.get("next", "")
+    # A name could be that of a view, and Django redirects to no URL that is too long.
+    if not url.startswith(("/", "https://", "http://")) or len(url) > MAX_NEXT_CHARS:
+        return ""
     return (
         url
         if url_has_allowed_host_and_scheme(

@@ -8,17 +8,19 @@ from uuid import UUID
 
 from django import template
 from django.middleware.csrf import get_token
-from django.template import Context
+from django.template import Context, RequestContext
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.timesince import timeuntil
+from django.utils.translation import gettext
 
 from elicitation import inbox
 from elicitation.conf import settings as app_settings
 from elicitation.core import ElicitationURL
 from elicitation.core.untrusted import visible
 from elicitation.models import Elicitation, ServerPolicy
-from elicitation.pages import presentation
+from elicitation.pages import drafts, presentation
 from elicitation.pages.forms import form_class
 from elicitation.pages.localised import moment_text
 
@@ -45,6 +47,15 @@ def elicitation_time(moment: datetime) -> SafeString:
 
 
 @register.simple_tag
+def elicitation_left(moment: datetime) -> str:
+    """Say how much time is left until a moment, in one unit; nothing once it is over."""
+    if moment <= timezone.now():
+        return ""
+    left = timeuntil(moment, depth=1).replace("\xa0", " ")
+    return gettext("(%(left)s left)") % {"left": left}
+
+
+@register.simple_tag
 def elicitation_url(url: ElicitationURL) -> SafeString:
     """Show a whole URL as text; the registrable domain stands out, if it is known.
 
@@ -66,6 +77,24 @@ def _labels(name: str) -> SafeString:
     if name.isascii():
         return format_html("{}", name)
     return format_html_join(".", "<bdi>{}</bdi>", ((label,) for label in name.split(".")))
+
+
+@register.simple_tag(takes_context=True)
+def elicitation_person(context: RequestContext) -> str:
+    """Return what stands for the signed-in person in their browser; nothing for nobody."""
+    user = context.request.user
+    return drafts.person_key(user.pk) if user.is_authenticated else ""
+
+
+@register.inclusion_tag("elicitation/bar.html", takes_context=True)
+def elicitation_bar(context: RequestContext) -> dict[str, str]:
+    """Show which site this is, who is signed in, and the ways to the inbox and out."""
+    request = context.request
+    user = request.user
+    return {
+        "site": presentation.site_name(request),
+        "username": user.get_username() if user.is_authenticated else "",
+    }
 
 
 @register.inclusion_tag("elicitation/count.html", takes_context=True)
@@ -114,12 +143,18 @@ def elicitation_form(context: Context, elicitation: Elicitation, level: int = 2)
     if elicitation.is_url or not elicitation.is_open():
         item = presentation.Item(elicitation, policy, elicitation.pk.hex)
         return {"item": item, "ids": "elicitation", "is_open": False}
-    inbox.shown(elicitation)
+    is_first = inbox.shown(elicitation)
     ids = f"elicitation-{elicitation.pk.hex}"
     form = form_class()(elicitation.form_elicitation, prefill=policy.prefill, auto_id=f"{ids}-%s")
     return {
         **presentation.form_context(
-            elicitation, policy, form, next_url=request.get_full_path(), ids=ids
+            elicitation,
+            policy,
+            form,
+            next_url=request.get_full_path(),
+            ids=ids,
+            is_first=is_first,
+            site=presentation.site_name(request),
         ),
         "csrf_token": get_token(request),
         "is_open": True,

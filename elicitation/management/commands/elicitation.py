@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from django import forms
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.debug import sensitive_variables
 
@@ -444,6 +445,7 @@ class Command(BaseCommand):
     def _moment(self, name: str, widget: Any, suggested: Any) -> dict[str, str]:
         """Ask for a local time and its zone."""
         local, zone = widget.decompress(suggested)
+        zone = zone or timezone.get_current_timezone_name()
         at, in_zone = (f"{name}{suffix}" for suffix in widget.widgets_names)
         self.terminal.say(gettext("Date and time, such as 2026-12-31 18:00:"))
         if local:

@@ -891,6 +891,12 @@ class Elicitation(models.Model):
         """Return the path of the page of this elicitation."""
         return reverse("elicitation:detail", args=(self.pk,))
 
+    def asked_for_call(self) -> list[tuple[uuid.UUID, int, str]]:
+        """Return id, round and message of what this call has asked the same person, in order."""
+        rows = type(self).objects.using(self._state.db).of_call(self.parked_call_id)
+        asked = rows.filter(respondent=self.respondent_id).order_by("round", "asked_at", "id")
+        return list(asked.values_list("pk", "round", "message"))
+
     def call_has_ended(self) -> bool:
         """Whether the server has the answer, and nothing of the call waits any more."""
         if self.delivered_at is None:

@@ -1281,8 +1281,8 @@ class TestInbox:
     ) -> None:
         elicitation = ask(user, BUY)
         ada.get(elicitation.get_absolute_url())
-        # Session, user, the question with its policy.
-        with django_assert_num_queries(3):
+        # Session, user, the question with its policy, what its call has asked.
+        with django_assert_num_queries(4):
             ada.get(elicitation.get_absolute_url())
 
 
@@ -1307,6 +1307,29 @@ class TestFollowUp:
             "This is the next request of the same tool call"
             in page(ada.get(second.get_absolute_url())).text
         )
+
+    def test_line_25_which_step_of_the_task_and_which_of_several(
+        self, ada: Client, user: User, other_user: User
+    ) -> None:
+        call = uuid.uuid4()
+
+        def asked(message: str, round: int, person: User = user) -> Elicitation:
+            return ask(person, BUY, message, round=round, parked_call_id=call)
+
+        first = asked("Which <plan>?", 1)
+        where = page(ada.get(first.get_absolute_url()))
+        assert not where.all("p", class_="elicitation-place")
+        send(ada, first, a0="0", a1="4")
+        # In rounds 2 and 3 the server asked nobody, or somebody else.
+        asked("For grace", 3, other_user)
+        several = [asked(f"Number {number}", 4) for number in range(3)]
+        seen = set()
+        for each in several:
+            shown = page(ada.get(each.get_absolute_url()))
+            seen.add(" ".join(shown.one("p", class_="elicitation-place").text.split()))
+            before = shown.one("ol", class_="elicitation-before").text
+            assert " ".join(before.split()) == "Which <plan>?"
+        assert seen == {f"Step 2 of this task{number} of 3" for number in (1, 2, 3)}
 
     def test_an_old_page_stays_where_it_is(self, ada: Client, user: User) -> None:
         old = closed(user, State.ANSWERED, closed_at=timezone.now() - timedelta(minutes=5))

@@ -174,6 +174,38 @@ def outcome(
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a request stands in its call, for the person who is asked.
+
+    ``step`` counts the rounds that asked something, ``number`` and ``of`` what this round asks.
+    ``before`` is what earlier rounds asked: text of a server, and no answer.
+    """
+
+    step: int
+    number: int
+    of: int
+    before: list[str]
+
+    @classmethod
+    def of_request(cls, elicitation: Elicitation) -> Place:
+        """Return the place of a request, in one query."""
+        asked = elicitation.asked_for_call()
+        # Whoever else may answer this request may not see the others.
+        is_theirs = elicitation.read_for == elicitation.respondent_id
+        together = [key for key, number, _text in asked if number == elicitation.round]
+        return cls(
+            step=len({number for _key, number, _text in asked if number < elicitation.round}) + 1,
+            number=together.index(elicitation.pk) + 1,
+            of=len(together),
+            before=[
+                text
+                for _key, number, text in asked
+                if number < elicitation.round and text and is_theirs
+            ],
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One step after an answer. ``state`` is ``stored``, ``done``, ``now`` or ``later``."""
 
@@ -252,6 +284,7 @@ def form_context(
         "ids": ids,
         "is_first": is_first,
         "site": site,
+        "place": Place.of_request(elicitation),
         "is_soon": elicitation.expires_at - timezone.now() < SOON,
         "draft": drafts.draft_key(elicitation),
         "credentials": BROWSER_PATTERN,

@@ -17,7 +17,7 @@ from ..core import ElicitationError
 from ..models import Elicitation, ParkedCall, check_name
 from ..signals import call_finished
 from ..transactions import in_transaction, lock_now, write_alias
-from . import parking
+from . import cancelling, parking
 from .ended import SERVER_AT_WORK, Code, Ended, Outcome
 from .lease import CallInProgressError, Lease
 
@@ -178,7 +178,8 @@ def cancel(parked_call_id: uuid.UUID | str) -> bool:
     Between two requests of a call its server holds nothing that could be cancelled (MCP
     2026-07-28, basic/patterns/mrtr): it is told nothing, and gets no answer. A server that waits
     in the middle of a call receives ``decline`` (``ELICITATION_UNANSWERED``) from the process
-    that waits. A server that was at work may run the tool all the same; the outcome's reason is
+    that waits. One that goes on with the call as a task is sent ``tasks/cancel``, once and after
+    the commit. A server that was at work may run the tool all the same; the outcome's reason is
     ``server_at_work`` then.
 
     Args:
@@ -191,22 +192,30 @@ def cancel(parked_call_id: uuid.UUID | str) -> bool:
         CallInProgressError: A process is resuming it just now, so that its answers may be on
             their way. The call goes on; ``call_finished`` says how it ends.
     """
-    key = parking.as_uuid(parked_call_id)
+    cancelled, row = _cancel(parking.as_uuid(parked_call_id))
+    cancelling.tell_servers([row] if row else [])
+    return cancelled
 
-    def cancel() -> bool:
+
+def _cancel(key: uuid.UUID) -> tuple[bool, ParkedCall | None]:
+    """Cancel a call here; return whether there was one, and its row as it was before."""
+
+    def cancel() -> ParkedCall | None:
         parked = parking.rows().parked().filter(pk=key)
         lease = Lease(parked_call_id=key)
         if lease.hold(parked.unleased()):
-            row = parked.get()
+            row: ParkedCall = parked.get()
             reason = "" if row.working_since is None else SERVER_AT_WORK
             parking.close(row, Ended(code=Code.CANCELLED, reason=reason), lease=lease)
-            return True
+            return row
         if parked.exists():
             raise CallInProgressError
-        return False
+        return None
 
+    row = in_transaction(cancel)
     # Each alone: what waits in the middle of a call is closed whatever becomes of the rest.
-    return any([in_transaction(cancel), _withdraw_in_call(key)])
+    in_call = _withdraw_in_call(key)
+    return in_call or row is not None, row
 
 
 def _withdraw_in_call(parked_call_id: uuid.UUID) -> bool:
@@ -236,12 +245,18 @@ def cancel_scope(scope: str | int | uuid.UUID) -> Cancelled:
     keys = set(parking.rows().parked().in_scope(name).values_list("pk", flat=True))
     keys |= set(asked.filter(in_call=True).values_list("parked_call_id", flat=True))
     done = Cancelled([], [])
+    ended = []
     for key in sorted(keys):
         try:
-            if cancel(key):
-                done.cancelled.append(key)
+            cancelled, row = _cancel(key)
         except CallInProgressError:
             done.in_progress.append(key)
+            continue
+        if cancelled:
+            done.cancelled.append(key)
+        if row:
+            ended.append(row)
+    cancelling.tell_servers(ended)
     return done
 
 

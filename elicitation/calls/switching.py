@@ -23,7 +23,7 @@ from ..models import (
     row_key,
 )
 from ..transactions import in_transaction, write_alias
-from . import parking
+from . import cancelling, parking
 from .ended import SERVER_AT_WORK, Code, Ended
 from .lease import Lease
 from .requests import PolicyRefusal
@@ -89,7 +89,8 @@ def switch_off(
     First its policy becomes *nothing*, and is committed. No answer is taken for the server after
     that. Then what it asks is withdrawn, and the calls that ask are ended as ``switched_off``:
     their hosts receive ``call_finished``. A server that waits in the middle of a call receives
-    ``decline`` (``ELICITATION_UNANSWERED``).
+    ``decline`` (``ELICITATION_UNANSWERED``), and one that goes on with a call as a task is sent
+    ``tasks/cancel``.
 
     Args:
         server: The name under which this site configured the server.
@@ -124,15 +125,23 @@ def stop(server: str, *, by: AbstractBaseUser | None = None, via: str = Via.HOST
     asked = Elicitation.objects.using(write_alias()).of_server(server).pending()
     calls = list(_asking().filter(policy=row_key(server)).order_by("pk").values_list("pk"))
     done = [in_transaction(partial(_end, key, server, by, via)) for (key,) in calls]
-    withdrawn = sum(number for number in done if number is not None)
+    stopped = [each for each in done if each is not None]
+    cancelling.tell_servers([each.row for each in stopped])
+    withdrawn = sum(each.withdrawn for each in stopped)
     # In the middle of calls, and of calls that are gone: whoever waits looks at the policy.
     withdrawn += _withdraw(asked.order_by("pk").values_list("pk", flat=True), by, via)
-    ended = sum(number is not None for number in done)
-    return SwitchedOff(withdrawn, ended, len(calls) - ended)
+    return SwitchedOff(withdrawn, len(stopped), len(calls) - len(stopped))
 
 
-def _end(key: uuid.UUID, server: str, by: AbstractBaseUser | None, via: str) -> int | None:
-    """End a call, and withdraw what it asks; return how much that was.
+class _Stopped(NamedTuple):
+    """A call that was ended: its row as it was before, and how much it asked people."""
+
+    row: ParkedCall
+    withdrawn: int
+
+
+def _end(key: uuid.UUID, server: str, by: AbstractBaseUser | None, via: str) -> _Stopped | None:
+    """End a call, and withdraw what it asks.
 
     ``None`` if a process is resuming it: that process looks at the policy before it sends
     anything.
@@ -152,7 +161,7 @@ def _end(key: uuid.UUID, server: str, by: AbstractBaseUser | None, via: str) -> 
         lease=lease,
         carried=parking.Carried(refusal=refusal),
     )
-    return withdrawn
+    return _Stopped(row, withdrawn)
 
 
 def _withdraw(keys: Iterable[uuid.UUID], by: AbstractBaseUser | None, via: str) -> int:

@@ -6,27 +6,37 @@ raises, is ``client``.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
 from mcp import ClientSession
 from mcp.shared.dispatcher import ProgressFnT
+from mcp.types import Result
 
 from ..calls import parking
 from ..calls.ended import Outcome
 from ..calls.replies import NotSentError
+from ..calls.tasks import Task
 from ..calls.values import STARTED, Call, named
 from ..conf import settings
 from ..models import ParkedCall, ServerPolicy
-from . import client
+from . import client, methods
 from .callbacks import elicitation_callback
 from .connections import ConnectionFailed, connected
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
+
+logger = logging.getLogger("elicitation")
+
+#: For how many seconds servers are asked to cancel tasks, all of them together, and how many at a
+#: time.
+CANCEL_PATIENCE, MOST_CANCELLED_AT_ONCE = 5.0, 20
 
 
 async def call(
@@ -109,6 +119,45 @@ async def resume(parked_call_id: uuid.UUID | str, *, progress: ProgressFnT | Non
     work = partial(client.resume, parked_call_id=row.pk, server=row.server, progress=progress)
     not_sent = partial(NotSentError, row.server, row.tool, parked_call_id=row.pk)
     return await _over(connection, work, not_sent)
+
+
+async def cancel_tasks(rows: Collection[ParkedCall]) -> None:
+    """Send ``tasks/cancel`` for calls that have ended here, once each; a failure is logged.
+
+    Args:
+        rows: The calls, as they were before they ended.
+    """
+    room = asyncio.Semaphore(MOST_CANCELLED_AT_ONCE)
+
+    async def cancel(row: ParkedCall) -> None:
+        try:
+            async with room, asyncio.timeout_at(deadline):
+                await _cancel_task(row)
+        except Exception as error:
+            # Its text may quote what a server sent.
+            logger.warning(
+                "A server could not be asked to cancel a task",
+                extra={
+                    "parked_call_id": str(row.pk),
+                    "server": row.server,
+                    "error": type(error).__name__,
+                },
+            )
+
+    deadline = asyncio.get_running_loop().time() + CANCEL_PATIENCE
+    await asyncio.gather(*map(cancel, rows))
+
+
+async def _cancel_task(row: ParkedCall) -> None:
+    task = Task.from_json(row.task)
+    assert task is not None
+    entry = settings.named_server(row.server)
+    # Its policy may be another one than when the call was made: the server was switched off.
+    policy = await sync_to_async(ServerPolicy.objects.for_server)(row.server)
+    user = await sync_to_async(lambda: row.respondent)()
+    request = methods.TaskRequest(method="tasks/cancel", params={"taskId": task.id})
+    async with connected(entry, policy, user, None, needs_modern=True) as used:
+        await used.session.send_request(request, Result)
 
 
 def _row(parked_call_id: uuid.UUID | str) -> ParkedCall:

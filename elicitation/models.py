@@ -227,6 +227,14 @@ class ServerPolicy(models.Model):
         default=False,
         help_text=_("Fill in the answers that the server suggests. People can change them."),
     )
+    people_may_stop = models.BooleanField(
+        _("stopping"),
+        default=False,
+        help_text=_(
+            "Let people stop a tool call that the server goes on with after their answer. The "
+            "server is asked to cancel it."
+        ),
+    )
     allowed_domains = models.TextField(
         _("allowed domains"),
         blank=True,

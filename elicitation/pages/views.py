@@ -24,6 +24,8 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from .. import inbox
+from ..calls import outcomes
+from ..calls.lease import CallInProgressError
 from ..conf import settings as app_settings
 from ..core import ElicitationRefusal
 from ..core.untrusted import mixes_scripts
@@ -217,6 +219,18 @@ def decline(request: HttpRequest, elicitation_id: str) -> HttpResponse:
     return redirect(_next(request) or elicitation)
 
 
+@page("POST")
+def stop(request: HttpRequest, elicitation_id: str) -> HttpResponse:
+    """Cancel what the server goes on with after an answer, where its policy lets people do so."""
+    user = signed_in(request)
+    elicitation = inbox.get(user, elicitation_id)
+    try:
+        outcomes.stop(elicitation, by=user)
+    except CallInProgressError:
+        return _closed(request, elicitation, elicitation.server_policy, is_unstopped=True)
+    return redirect(elicitation)
+
+
 @page("GET", "HEAD", signed_out=lambda request: JsonResponse({"count": None}, status=401))
 def count(request: HttpRequest) -> HttpResponse:
     """How many elicitations are open, for a script that polls."""
@@ -287,6 +301,7 @@ def _url_page(
         inbox.shown(elicitation)
         return render(request, "elicitation/consent.html", context, status=status)
     context |= {"waits": waits, "lasts": lasts, **_after_consent(elicitation, waits=waits)}
+    context |= _of_task(elicitation, policy)
     return render(request, "elicitation/open.html", context)
 
 
@@ -307,11 +322,30 @@ def _after_consent(elicitation: Elicitation, *, waits: bool) -> dict[str, Any]:
     }
 
 
+def _of_task(elicitation: Elicitation, policy: ServerPolicy) -> dict[str, Any]:
+    """Return what the page shows of a task that the server goes on with after the answer."""
+    return {"task": outcomes.task_seen(elicitation), "may_stop": policy.people_may_stop}
+
+
 def _closed(
-    request: HttpRequest, elicitation: Elicitation, policy: ServerPolicy, *, code: str = ""
+    request: HttpRequest,
+    elicitation: Elicitation,
+    policy: ServerPolicy,
+    *,
+    code: str = "",
+    is_unstopped: bool = False,
 ) -> HttpResponse:
-    """Answer with the page of a closed elicitation; ``code`` says why nothing was stored."""
+    """Answer with the page of a closed elicitation.
+
+    Args:
+        request: The request.
+        elicitation: The elicitation.
+        policy: The policy of its server.
+        code: Why nothing was stored.
+        is_unstopped: Whether its task was to be stopped, and could not be at this moment.
+    """
     state = elicitation.current_state()
+    task = _of_task(elicitation, policy)
     fresh = (
         state in (State.ANSWERED, State.DECLINED)
         and not code
@@ -334,20 +368,24 @@ def _closed(
         "is_replaced": inbox.REPLACED in (code, elicitation.reason),
         "follow_up": follow_up,
         "leads_on": fresh and follow_up is not None,
-        "refresh": fresh and _refresh(elicitation, follow_up),
+        "refresh": fresh and _refresh(elicitation, follow_up, is_at_work=bool(task["task"])),
         "result_url": inbox.result_url(elicitation),
         "scope_url": "" if back else inbox.scope_url(elicitation),
         "leave_url": back or reverse("elicitation:inbox"),
         "leave_text": _("Back") if back else _("All requests"),
+        "is_unstopped": is_unstopped,
+        **task,
     }
-    return render(request, "elicitation/closed.html", context, status=409 if code else 200)
+    status = 409 if code or is_unstopped else 200
+    return render(request, "elicitation/closed.html", context, status=status)
 
 
-def _refresh(elicitation: Elicitation, follow_up: Elicitation | None) -> str:
+def _refresh(elicitation: Elicitation, follow_up: Elicitation | None, *, is_at_work: bool) -> str:
     """Return when the page is to be loaded again, and from where; nothing where never."""
     if follow_up is not None:
         return f"1; url={follow_up.get_absolute_url()}"
-    if elicitation.delivered_at is not None or elicitation.closed_at is None:
+    has_arrived = elicitation.delivered_at is not None and not is_at_work
+    if has_arrived or elicitation.closed_at is None:
         return ""
     young = timezone.now() - elicitation.closed_at < timedelta(seconds=20)
     return "2" if young else "5"

@@ -24,7 +24,11 @@
         const news = page.getElementById("elicitation-state");
         if (!news) return;
         // An unchanged text is left alone, or it would be read out again each time.
-        if (news.textContent.trim() !== state.textContent.trim()) state.replaceWith(news);
+        if (news.textContent.trim() !== state.textContent.trim()) {
+          const focused = state.contains(document.activeElement) ? document.activeElement.id : "";
+          state.replaceWith(news);
+          if (focused) document.getElementById(focused)?.focus();
+        }
         if (leadOn(news)) return;
         if (!("elicitationRefresh" in news.dataset)) return;
       } catch {

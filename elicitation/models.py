@@ -787,6 +787,7 @@ class Elicitation(models.Model):
             fingerprint=self.fingerprint,
             # Without the URL: the host does not need it, and it may be removed already.
             opens_url=self.is_url,
+            method=self.method,
         )
 
     @cached_property

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,6 +63,9 @@ class Run:
 class Site:
     """A site with one person, whose calls workers make and drop."""
 
+    #: What a worker runs.
+    module = "tests.workers.process"
+
     def __init__(self, user: User, shop: Running, folder: Path) -> None:
         self.user = user
         self.shop = shop
@@ -77,7 +80,7 @@ class Site:
     @contextmanager
     def worker(self, numbers: Iterable[int], point: str = "") -> Iterator[subprocess.Popen[str]]:
         servers = json.dumps(self.servers(numbers))
-        process = processes.start("tests.workers.process", servers, point, str(self.received))
+        process = processes.start(self.module, servers, point, str(self.received))
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
@@ -125,11 +128,15 @@ class Site:
             wanted = {str(key) for key in keys.values()}
             self.answering(lambda: wanted <= self.codes().keys(), f"outcomes after {point}")
         codes = self.codes()
-        ran = Counter(line["arguments"]["number"] for line in self.shop.lines("tools/call"))
         return [
-            Run(point=point, key=key, codes=codes[str(key)], ran=ran[number])
+            self.run(number, point=point, key=key, codes=codes[str(key)])
             for number, key in keys.items()
         ]
+
+    def run(self, number: int, **fields: Any) -> Run:
+        """Return what became of a call, by what the server has seen of it."""
+        ran = Counter(line["arguments"]["number"] for line in self.shop.lines("tools/call"))
+        return Run(ran=ran[number], **fields)
 
     def codes(self) -> dict[str, list[str]]:
         """How each call ended, as often as that was received."""
@@ -157,16 +164,24 @@ def torture(points: Sequence[str], runs: int) -> Iterator[list[Run]]:
                     yield site.kill(point, numbers)
 
 
-def judge(runs: Sequence[Run]) -> tuple[Counter[str], list[str]]:
-    """Count what became of the calls, and say what is wrong."""
+def judge(
+    runs: Sequence[Run], ends: Mapping[str, set[str]] | None = None
+) -> tuple[Counter[str], list[str]]:
+    """Count what became of the calls, and say what is wrong.
+
+    Args:
+        runs: The calls.
+        ends: How a call may end, by the point at which its worker died.
+    """
     from tests.workers.process import ENDS
 
+    ends = ends or ENDS
     counts: Counter[str] = Counter(runs=len(runs))
     wrong: list[str] = []
     for run in runs:
         counts[f"received {len(run.codes)} times, {' and '.join(sorted(set(run.codes)))}"] += 1
         counts[f"the tool ran {run.ran} times"] += 1
-        wrong += run.faults(ENDS[run.point])
+        wrong += run.faults(ends[run.point])
     counts["faults"] = len(wrong)
     return counts, wrong
 

@@ -122,7 +122,7 @@ def receive_in(file: Path) -> None:
             lines.write(json.dumps(line) + "\n")
 
 
-def main() -> None:
+def main(die_at: Callable[[str], None] = die_at) -> None:
     settings.ELICITATION_SERVERS = json.loads(sys.argv[1])
     alive = timedelta(seconds=float(os.environ.get(PATIENT, SOON.total_seconds())))
     settings.ELICITATION_RESUME_LEASE = settings.ELICITATION_ALIVE = alive

@@ -89,7 +89,7 @@ bench: $(DEV_STAMP) ## measure each operation beside a baseline (BENCH="--check 
 bench-flow: $(FLOW_STAMP) ## measure a whole flow beside LangGraph (DATABASE_URL=postgres://…)
 	$(FLOW_VENV)/bin/python -m bench.flow --check $(BENCH)
 
-clients: $(DEV_STAMP) ## run every MCP client against servers of every era (-j2; WRITE=1: the docs)
+clients: $(DEV_STAMP) ## run every MCP client against servers of every era, and servers of tasks (-j2; WRITE=1: the docs)
 	@$(MAKE) --no-print-directory $(CLIENT_STAMPS)
 	WRITE=$(WRITE) $(BIN)/python -m pytest tests/clients/run.py tests/tasks/run.py
 

@@ -71,6 +71,7 @@ _DECISIONS: Final[_Keys] = {
     "allow_confirmation": (_is_flag, "True or False"),
     "wide_limits": (_is_flag, "True or False"),
     "prefill": (_is_flag, "True or False"),
+    "people_may_stop": (_is_flag, "True or False"),
     "allowed_domains": (_is_list, "a list of strings"),
     "allow_loopback_http": (_is_flag, "True or False"),
     "retention_days": (_is_number, "a whole number"),

@@ -291,6 +291,14 @@ class ServerPolicy(models.Model):
         default=False,
         help_text=_("Fill in the answers that the server suggests. People can change them."),
     )
+    people_may_stop = models.BooleanField(
+        _("stopping"),
+        default=False,
+        help_text=_(
+            "Let people stop a tool call that the server goes on with after their answer. The "
+            "server is asked to cancel it."
+        ),
+    )
     allowed_domains = models.TextField(
         _("allowed domains"),
         blank=True,
@@ -954,6 +962,7 @@ class Elicitation(models.Model):
             fingerprint=self.fingerprint,
             # Without the URL: the host does not need it, and it may be removed already.
             opens_url=self.is_url,
+            method=self.method,
         )
 
     @cached_property

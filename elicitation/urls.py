@@ -18,4 +18,5 @@ urlpatterns = [
     path("<str:elicitation_id>/consent/", views.consent, name="consent"),
     path("<str:elicitation_id>/continue/", views.go_on, name="continue"),
     path("<str:elicitation_id>/decline/", views.decline, name="decline"),
+    path("<str:elicitation_id>/stop/", views.stop, name="stop"),
 ]

@@ -1128,7 +1128,7 @@ def test_no_page_runs_in_a_transaction_of_the_request() -> None:
         for pattern in urlpatterns
         if pattern.callback.__module__ == "elicitation.pages.views"
     ]
-    assert len(pages) == 8
+    assert len(pages) == 9
     assert all("default" in page._non_atomic_requests for page in pages)
 
 

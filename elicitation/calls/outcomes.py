@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.db import transaction
@@ -20,6 +21,12 @@ from ..transactions import in_transaction, lock_now, write_alias
 from . import parking
 from .ended import SERVER_AT_WORK, Code, Ended, Outcome
 from .lease import CallInProgressError, Lease
+from .tasks import Task
+
+logger = logging.getLogger("elicitation")
+
+if TYPE_CHECKING:
+    from django.contrib.auth.base_user import AbstractBaseUser
 
 Receiver = TypeVar("Receiver", bound=Callable[[Outcome], object])
 
@@ -75,6 +82,68 @@ def progress(elicitation: Elicitation) -> Progress:
     # A call in the middle of which something is asked has no row, nor has one that was fetched.
     has_ended = call is None and elicitation.delivered_at is not None
     return Progress("ended" if has_ended else "going_on", None)
+
+
+class TaskSeen(NamedTuple):
+    """What people who were asked see of a call that its server goes on with as a task."""
+
+    #: Whether the server is at work; not once the call was cancelled here.
+    is_at_work: bool
+    #: What the server says of it: untrusted text, of at most ``tasks.MAX_STATUS_CHARS``.
+    said: str
+
+
+def task_seen(elicitation: Elicitation) -> TaskSeen | None:
+    """Return what is to be seen of the task that an answer has gone to; in one query at most.
+
+    Args:
+        elicitation: One that its person may see, as ``inbox.get`` returned it.
+
+    Returns:
+        ``None`` where there is no task at work, nor one that was cancelled.
+    """
+    if elicitation.delivered_at is None:
+        return None
+    columns = ("task", "working_since", "outcome", "outcome_reason")
+    call = parking.rows().filter(pk=elicitation.parked_call_id).only(*columns).first()
+    if call is None:
+        return None
+    if (call.outcome, call.outcome_reason) == (Code.CANCELLED, SERVER_AT_WORK):
+        return TaskSeen(False, "")
+    task = Task.from_json(call.task)
+    if task is None or call.working_since is None:
+        return None
+    return TaskSeen(True, task.status_message)
+
+
+def stop(elicitation: Elicitation, *, by: AbstractBaseUser) -> bool:
+    """Cancel the task that an answer has gone to, because a person wants it stopped.
+
+    Args:
+        elicitation: One that this person may see, as ``inbox.get`` returned it.
+        by: The person.
+
+    Returns:
+        Whether it was cancelled. Not where the server's policy has not ``people_may_stop``, or no
+        task is at work.
+
+    Raises:
+        CallInProgressError: A process goes on with it just now, as for ``cancel``.
+    """
+    seen = task_seen(elicitation)
+    if not (seen and seen.is_at_work and elicitation.server_policy.people_may_stop):
+        return False
+    stopped = cancel(elicitation.parked_call_id)
+    if stopped:
+        logger.info(
+            "A person has stopped a call",
+            extra={
+                "parked_call_id": str(elicitation.parked_call_id),
+                "elicitation_id": str(elicitation.pk),
+                "user_id": str(by.pk),
+            },
+        )
+    return stopped
 
 
 def acknowledge(ended: Outcome | uuid.UUID | str) -> bool:

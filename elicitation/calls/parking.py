@@ -151,6 +151,7 @@ def pending(waiting: Sequence[Elicitation]) -> ElicitationPending:
         urls=[url for elicitation in waiting if (url := elicitation.page_url)],
         parked_call_id=waiting[0].parked_call_id,
         deadline=min(elicitation.expires_at for elicitation in waiting),
+        method=waiting[0].method,
     )
 
 

@@ -214,7 +214,7 @@ class ServerWorkingPending(ElicitationPending):
         """A text for the agent's model. It repeats nothing that the server wrote."""
         return (
             "The call goes on at the MCP server, which is still at work. Nobody has to answer "
-            "anything. Do not call the tool again: the result is fetched when it is there."
+            "anything. Do not make the call again: the result is fetched when it is there."
         )
 
 
@@ -237,7 +237,7 @@ class TooManyRoundsError(ElicitationError):
 
     def __init__(self, server: str, tool: str) -> None:
         super().__init__(
-            f"The server '{server}' goes on asking before it runs '{tool}'; the call was given "
+            f"The server '{server}' goes on asking in the call of '{tool}', which was given "
             f"up. ELICITATION_MAX_ROUNDS is {settings.MAX_ROUNDS}.",
             code="too_many_rounds",
         )

@@ -89,7 +89,8 @@ def switch_off(
     First its policy becomes *nothing*, and is committed. No answer is taken for the server after
     that. Then what it asks is withdrawn, and the calls that ask are ended as ``switched_off``:
     their hosts receive ``call_finished``. A server that waits in the middle of a call receives
-    ``decline`` (``ELICITATION_UNANSWERED``).
+    ``decline`` (``ELICITATION_UNANSWERED``), and one that goes on with a call as a task is sent
+    ``tasks/cancel``.
 
     Args:
         server: The name under which this site configured the server.

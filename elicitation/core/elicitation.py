@@ -54,13 +54,24 @@ def _shown(name: str) -> str:
     return _LINE_BREAKS_AND_TABS.sub(" ", scrub(name[:_NAME_CHARS]))
 
 
+#: What the texts for hosts and models say of a request by its method (MCP 2026-07-28,
+#: basic/patterns/mrtr): what the server does once it has the answer, and what not to do before.
+_BEFORE = {
+    "tools/call": ("before its tool '{}' can run", "call the tool"),
+    "prompts/get": ("before it fills in its prompt '{}'", "get the prompt"),
+    "resources/read": ("before its resource '{}' can be read", "read the resource"),
+}
+
+
 class ElicitationPending(ElicitationError):
-    """A tool call waits for a person. This is not a failure: call the tool again after the answer.
+    """A call waits for a person. This is not a failure: make it again after the answer.
 
     `questions` are in the order of their names. There are none if the person is asked to open a
     link (`opens_url`). The application that asks a person fills in the optional fields:
     `elicitation_ids` are its rows, `urls` its pages for answering, `parked_call_id` is the row of
-    the waiting call, and `deadline` is an aware datetime. `str()` contains no text of the server.
+    the waiting call, and `deadline` is an aware datetime. `method` says what `tool_name` is: the
+    name of a tool (`tools/call`), of a prompt (`prompts/get`), or the URI of a resource
+    (`resources/read`). `str()` contains no text of the server.
     """
 
     def __init__(
@@ -76,12 +87,15 @@ class ElicitationPending(ElicitationError):
         urls: Sequence[str] = (),
         parked_call_id: UUID | None = None,
         deadline: datetime | None = None,
+        method: str = "tools/call",
     ) -> None:
+        before, _ = _BEFORE[method]
         super().__init__(
-            f"MCP server '{_shown(server_name)}' asks a person something before its tool "
-            f"'{_shown(tool_name)}' can run.",
+            f"MCP server '{_shown(server_name)}' asks a person something "
+            f"{before.format(_shown(tool_name))}.",
             code="pending",
         )
+        self.method = method
         self.server_name = server_name
         self.tool_name = tool_name
         self.message = message
@@ -109,7 +123,7 @@ class ElicitationPending(ElicitationError):
         return (
             f"The call waits for a person: MCP server '{_shown(self.server_name)}' needs {what} "
             f"before it goes on. The person has been asked.{until} Do not answer for them and "
-            "do not call the tool again until they have answered."
+            f"do not {_BEFORE[self.method][1]} again until they have answered."
         )
 
 

@@ -33,6 +33,8 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from .. import inbox
+from ..calls import outcomes
+from ..calls.lease import CallInProgressError
 from ..conf import settings as app_settings
 from ..core import ElicitationRefusal
 from ..core.untrusted import mixes_scripts
@@ -270,6 +272,18 @@ def sign_out(request: HttpRequest) -> HttpResponse:
     return render(request, "elicitation/sign_out.html")
 
 
+@page("POST")
+def stop(request: HttpRequest, elicitation_id: str) -> HttpResponse:
+    """Cancel what the server goes on with after an answer, where its policy lets people do so."""
+    user = signed_in(request)
+    elicitation = inbox.get(user, elicitation_id)
+    try:
+        outcomes.stop(elicitation, by=user)
+    except CallInProgressError:
+        return _closed(request, elicitation, elicitation.server_policy, is_unstopped=True)
+    return redirect(elicitation)
+
+
 @page("GET", "HEAD", signed_out=lambda request: JsonResponse({"count": None}, status=401))
 def count(request: HttpRequest) -> HttpResponse:
     """How many elicitations are open, for a script that polls."""
@@ -362,6 +376,7 @@ def _url_page(
         inbox.shown(elicitation)
         return render(request, "elicitation/consent.html", context, status=status)
     context |= {"waits": waits, "lasts": lasts, **_after_consent(elicitation, waits=waits)}
+    context |= _of_task(elicitation, policy)
     return render(request, "elicitation/open.html", context)
 
 
@@ -382,6 +397,11 @@ def _after_consent(elicitation: Elicitation, *, waits: bool) -> dict[str, Any]:
     }
 
 
+def _of_task(elicitation: Elicitation, policy: ServerPolicy) -> dict[str, Any]:
+    """Return what the page shows of a task that the server goes on with after the answer."""
+    return {"task": outcomes.task_seen(elicitation), "may_stop": policy.people_may_stop}
+
+
 @sensitive_variables()
 def _closed(
     request: HttpRequest,
@@ -390,9 +410,19 @@ def _closed(
     *,
     code: str = "",
     declining: bool = False,
+    is_unstopped: bool = False,
 ) -> HttpResponse:
-    """Answer with the page of a closed elicitation; ``code`` says why nothing was stored."""
+    """Answer with the page of a closed elicitation.
+
+    Args:
+        request: The request.
+        elicitation: The elicitation.
+        policy: The policy of its server.
+        code: Why nothing was stored.
+        is_unstopped: Whether its task was to be stopped, and could not be at this moment.
+    """
     state = elicitation.current_state()
+    task = _of_task(elicitation, policy)
     fresh = (
         state in (State.ANSWERED, State.DECLINED)
         and not code
@@ -428,8 +458,11 @@ def _closed(
         "scope_url": "" if back else inbox.scope_url(elicitation),
         "leave_url": back or reverse("elicitation:inbox"),
         "leave_text": _("Back") if back else _("All requests"),
+        "is_unstopped": is_unstopped,
+        **task,
     }
-    return render(request, "elicitation/closed.html", context, status=409 if code else 200)
+    status = 409 if code or is_unstopped else 200
+    return render(request, "elicitation/closed.html", context, status=status)
 
 
 def _refresh(elicitation: Elicitation, follow_up: Elicitation | None, *, has_ended: bool) -> str:

@@ -44,13 +44,13 @@ def modules() -> set[str]:
 
 
 def test_each_room_and_module_is_on_the_floor_that_its_contract_says() -> None:
-    rows = re.findall(r"^\| (\d) \| `([\w/]+)` \| .+ \|$", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| (\d+) \| `([\w/]+)` \| .+ \|$", PAGE, re.MULTILINE)
     assert {name: int(floor) for floor, name in rows} == floors()
     assert len(rows) == len(floors())
 
 
 def test_every_module_of_the_package_stands_in_a_table_once() -> None:
-    named = re.findall(r"^\| (?:\d \| )?`([\w/]+)` \| .+ \|$", PAGE, re.MULTILINE)
+    named = re.findall(r"^\| (?:\d+ \| )?`([\w/]+)` \| .+ \|$", PAGE, re.MULTILINE)
     rooms = {path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("__init__.py")}
     assert sorted(name for name in named if name not in rooms) == sorted(modules())
 

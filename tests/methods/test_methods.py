@@ -215,19 +215,43 @@ def test_nobody_is_asked_where_there_is_no_user(method: str, serve: Serve) -> No
 
 
 @pytest.mark.parametrize(
-    ("method", "label", "why"),
+    ("method", "label", "why", "before", "again"),
     [
-        ("tools/call", "<dt>Tool</dt>", None),
-        ("prompts/get", "<dt>Prompt</dt>", "to fill in the prompt"),
-        ("resources/read", "<dt>Resource</dt>", "lets the AI agent read a resource"),
+        ("tools/call", "<dt>Tool</dt>", None, "before its tool 'review' can run", "call the tool"),
+        (
+            "prompts/get",
+            "<dt>Prompt</dt>",
+            "to fill in the prompt",
+            "before it fills in its prompt 'review'",
+            "get the prompt",
+        ),
+        (
+            "resources/read",
+            "<dt>Resource</dt>",
+            "lets the AI agent read a resource",
+            "before its resource 'review:",
+            "read the resource",
+        ),
     ],
 )
-def test_the_page_says_what_asks(
-    method: str, label: str, why: str | None, serve: Serve, user: User, client: Client
+def test_the_page_and_the_texts_say_what_asks(
+    method: str,
+    label: str,
+    why: str | None,
+    before: str,
+    again: str,
+    serve: Serve,
+    user: User,
+    client: Client,
 ) -> None:
     serve("modern")
     with pytest.raises(ElicitationPending) as caught:
         request(method, user)
+    pending, row = caught.value, Elicitation.objects.get().pending()
+    for text in (str(pending), str(row)):
+        assert before in text
+    for text in (pending.as_tool_result(), row.as_tool_result()):
+        assert f"do not {again} again until they have answered" in text
     client.force_login(user)
     page = client.get(caught.value.urls[0]).content.decode()
     assert label in page

@@ -1,10 +1,8 @@
-"""Tools that FastMCP runs as tasks; in an environment with ``fastmcp[tasks]``, over HTTP.
+"""A server of the Tasks extension, made with ``fastmcp[tasks]``, in an environment of its own.
 
-``python fastmcp_server.py PORT FILE``: logs the method of each request, and each start of a tool,
-to the file, a line each, with the seconds of a clock that only goes forward.
+``python fastmcp_server.py PORT LOG``. Each request about a task, and each run of a
+tool to its end, is one line of LOG.
 """
-
-from __future__ import annotations
 
 import asyncio
 import json
@@ -18,108 +16,108 @@ import uvicorn
 from fastmcp import Context, FastMCP
 from fastmcp.utilities.tasks import TaskConfig
 from fastmcp_tasks import TasksExtension
-from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
+from mcp import MCPError
+from mcp_types import (
+    ElicitRequest,
+    ElicitRequestFormParams,
+    InputRequiredResult,
+)
 
-NOTE = {"type": "object", "properties": {"note": {"type": "string"}}, "required": ["note"]}
+PORT, LOG = int(sys.argv[1]), Path(sys.argv[2])
+NOTE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"note": {"type": "string"}},
+    "required": ["note"],
+}
 
-mcp = FastMCP("tasks")
-mcp.add_extension(TasksExtension())
-as_task = mcp.tool(task=TaskConfig(mode="required", poll_interval=timedelta(seconds=1)))
+server = FastMCP("fastmcp")
+server.add_extension(TasksExtension())
+tool = server.tool(task=TaskConfig(poll_interval=timedelta(seconds=1)))
 
 
-def log(line: str) -> None:
-    with Path(sys.argv[2]).open("a") as file:
-        file.write(f"{time.monotonic()} {line}\n")
+def log(**line: Any) -> None:
+    with LOG.open("a") as file:
+        file.write(json.dumps({"at": time.monotonic(), **line}) + "\n")
 
 
-def asks(**messages: str) -> InputRequiredResult:
-    requests: Any = {
-        key: ElicitRequest(params=ElicitRequestFormParams(message=text, requested_schema=NOTE))
-        for key, text in messages.items()
+def asks(state: list[str], *messages: str) -> InputRequiredResult:
+    """Ask these, by keys that are unique in the life of the task."""
+    forms = {
+        f"k{len(state) + number}": ElicitRequest(
+            params=ElicitRequestFormParams(message=message, requested_schema=NOTE)
+        )
+        for number, message in enumerate(messages)
     }
-    return InputRequiredResult(input_requests=requests, request_state=json.dumps(sorted(messages)))
+    return InputRequiredResult(input_requests=forms, request_state=json.dumps(state))
 
 
-def said(context: Context) -> dict[str, str]:
-    """Return what people answered so far in this leg."""
-    answers = context.input_responses or {}
-    return {
-        key: str((answer.content or {}).get("note"))
-        if answer.action == "accept"
-        else answer.action
-        for key, answer in answers.items()
-    }
+def told(ctx: Context) -> list[str]:
+    """What was answered so far, in the order of the keys."""
+    answers = [ctx.input_responses[key] for key in sorted(ctx.input_responses or {})]
+    said = [str((each.content or {}).get("note", each.action)) for each in answers]
+    return [*json.loads(ctx.request_state or "[]"), *said]
 
 
-@as_task
-async def say() -> str:
-    log("say")
-    return "said"
+def done(ctx: Context, said: list[str]) -> str:
+    log(ran=said)
+    return " ".join(["bought", *said])
 
 
-@as_task
-async def ask(context: Context) -> Any:
-    log("ask")
-    answers = said(context)
-    return answers["a"] if "a" in answers else asks(a="Which?")
+@tool
+async def nothing(ctx: Context) -> str:
+    await asyncio.sleep(2)
+    return done(ctx, [])
 
 
-@as_task
-async def ask_twice(context: Context) -> Any:
-    log("ask_twice")
-    answers = said(context)
-    if "b" in answers:
-        return f"{context.request_state}: {answers['b']}"
-    return asks(b="How many?") if "a" in answers else asks(a="Which?")
+@tool
+async def one(ctx: Context) -> Any:
+    said = told(ctx)
+    return done(ctx, said) if said else asks(said, "Which?")
 
 
-@as_task
-async def ask_both(context: Context) -> Any:
-    log("ask_both")
-    answers = said(context)
-    return f"{answers['a']}, {answers['b']}" if answers else asks(a="Which?", b="How many?")
+@tool
+async def rounds(ctx: Context) -> Any:
+    said = told(ctx)
+    return done(ctx, said) if len(said) == 2 else asks(said, ["Which?", "How many?"][len(said)])
 
 
-@as_task
-async def ask_then_work(context: Context) -> Any:
-    log("ask_then_work")
-    answers = said(context)
-    if "a" not in answers:
-        return asks(a="Which?")
-    await asyncio.sleep(3)
-    return answers["a"]
+@tool
+async def at_once(ctx: Context) -> Any:
+    said = told(ctx)
+    return done(ctx, said) if said else asks(said, "Which?", "How many?")
 
 
-@as_task
-async def fail() -> str:
-    log("fail")
-    raise ValueError("s3cret")
+@tool
+async def slow(ctx: Context) -> Any:
+    said = told(ctx)
+    if not said:
+        return asks(said, "Which?")
+    await asyncio.sleep(60)
+    return done(ctx, said)
 
 
-@as_task
-async def hang() -> str:
-    log("hang")
-    try:
-        await asyncio.sleep(60)
-    except asyncio.CancelledError:
-        log("hang cancelled")
-        raise
-    return "hung"
+@tool
+async def error(ctx: Context) -> str:
+    raise ValueError("no")
 
 
-class Logged:
-    """Logs the method of each request before the server sees it."""
+@tool
+async def failing(ctx: Context) -> str:
+    raise MCPError(code=-32603, message="no")
 
-    def __init__(self, app: Any) -> None:
-        self.app = app
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            headers = {key.decode(): value.decode() for key, value in scope["headers"]}
-            if "mcp-method" in headers:
-                log(f"{headers['mcp-method']} {headers.get('mcp-name', '')}".strip())
-        await self.app(scope, receive, send)
+def main() -> None:
+    app = server.http_app()
+
+    async def logged(scope: Any, receive: Any, send: Any) -> None:
+        headers = dict(scope.get("headers", ()))
+        method = headers.get(b"mcp-method", b"").decode()
+        if method.startswith("tasks/"):
+            log(method=method, task=headers.get(b"mcp-name", b"").decode())
+        await app(scope, receive, send)
+
+    uvicorn.run(logged, host="127.0.0.1", port=PORT, log_level="error")
 
 
 if __name__ == "__main__":
-    uvicorn.run(Logged(mcp.http_app()), port=int(sys.argv[1]), log_level="warning")
+    main()

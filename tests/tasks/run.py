@@ -1,31 +1,34 @@
-"""Calls that a server made with FastMCP goes on with as tasks: ``make clients`` runs these."""
+"""Tasks of servers that ``fastmcp[tasks]`` makes: ``make clients`` runs it, in its environment.
+
+What such a server cannot do (ask before it makes the task, end it by itself) is done byte by byte
+in ``test_tasks``.
+"""
 
 from __future__ import annotations
 
+import json
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 
-from elicitation import calls, inbox
+from elicitation import calls
 from elicitation.calls import background
 from elicitation.calls.replies import CallEndedError, RoundLostError, ServerWorkingPending
-from elicitation.calls.tasks import Task
 from elicitation.core import ElicitationPending
-from elicitation.mcp import servers
+from elicitation.mcp.servers import cancel_tasks
 from elicitation.models import Elicitation, ParkedCall
-from tests import processes
 from tests.clients.run import python
-from tests.processes import WAIT_SECONDS, free_port, wait_until
+from tests.processes import WAIT_SECONDS, answers, free_port, wait_until
 
-from .test_tasks import wait
+from .test_tasks import answer, resume
 
 if TYPE_CHECKING:
     from pytest_django.fixtures import SettingsWrapper
@@ -33,155 +36,184 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@dataclass
-class Running:
-    """A server process, and the file to which it logs."""
+class Server:
+    """The server, as a process that can be started anew and has forgotten its tasks then."""
 
-    url: str
-    file: Path
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self.port = free_port()
+        self.start()
 
-    def lines(self, name: str = "") -> list[tuple[float, str]]:
-        """Return when what was logged that begins so."""
-        found = [line.split(" ", 1) for line in self.file.read_text().splitlines()]
-        return [(float(at), what) for at, what in found if what.startswith(name)]
+    def start(self) -> None:
+        program = str(Path(__file__).with_name("fastmcp_server.py"))
+        command = [python("fastmcp-tasks"), program, str(self.port), str(self.log)]
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        wait_until(lambda: answers(self.port), "the server")
 
-    def count(self, name: str) -> int:
-        return len(self.lines(name))
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait(WAIT_SECONDS)
 
+    def lines(self, key: str) -> list[Any]:
+        """Return the lines of the log with this key, since the test began."""
+        lines = [json.loads(line) for line in self.log.read_text().splitlines()]
+        return [line for line in lines if key in line]
 
-@contextmanager
-def running(file: Path) -> Iterator[Running]:
-    """A server process of its own."""
-    file.touch()
-    port = free_port()
-    program = Path(__file__).with_name("fastmcp_server.py")
-    server = subprocess.Popen(
-        [python("fastmcp-tasks"), str(program), str(port), str(file)],
-        # Not in this folder, whose modules it must not find.
-        cwd=file.parent,
-    )
-    try:
-        wait_until(lambda: processes.answers(port), "the server")
-        yield Running(f"http://127.0.0.1:{port}/mcp", file)
-    finally:
-        server.kill()
-        server.wait(WAIT_SECONDS)
+    def of(self, method: str) -> list[Any]:
+        return [line for line in self.lines("method") if line["method"] == method]
+
+    @property
+    def ran(self) -> list[list[str]]:
+        """With what answers tools have run to their end."""
+        return [line["ran"] for line in self.lines("ran")]
 
 
 @pytest.fixture(scope="module")
-def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running(tmp_path_factory.mktemp("tasks") / "log") as server:
+def process() -> Iterator[Server]:
+    with tempfile.TemporaryDirectory(prefix="tasks-") as folder:
+        server = Server(Path(folder) / "log")
         yield server
+        server.stop()
 
 
 @pytest.fixture
-def server(process: Running, settings: SettingsWrapper) -> Iterator[Running]:
-    process.file.write_text("")
-    settings.ELICITATION_SERVERS = {"shop": {"url": process.url, "policy": "url_and_form"}}
+def server(process: Server, settings: SettingsWrapper) -> Iterator[Server]:
+    process.log.write_text("")
+    url = f"http://127.0.0.1:{process.port}/mcp"
+    settings.ELICITATION_SERVERS = {"shop": {"url": url, "policy": "url_and_form"}}
     yield process
     background.stop()
 
 
-def begun(tool: str, user: User) -> Any:
-    """Call a tool, and return the id of the call, which goes on as a task."""
+def begin(tool: str, user: User) -> Any:
     with pytest.raises(ServerWorkingPending) as caught:
         calls.call_sync("shop", tool, scope="chat", user=user)
     return caught.value.parked_call_id
 
 
-def answer(user: User, notes: dict[str, str]) -> None:
-    """Answer what is asked, by its messages: FastMCP makes keys of its own."""
-    asked = {each.message: each for each in Elicitation.objects.pending().filter(respondent=user)}
-    assert asked.keys() == notes.keys()
-    for message, note in notes.items():
-        answers = asked[message].schema.answers_from_content({"note": note})
-        inbox.answer(asked[message].pk, answers, by=user)
+def follow(key: Any, until: Callable[[], object] = lambda: False) -> Any:
+    """Read a task until it has a result, or something holds."""
+    for _ in range(20):
+        with suppress(ServerWorkingPending):
+            return resume(key)
+        if until():
+            return None
+    raise AssertionError("it does not end")
 
 
-def ended(key: Any, user: User, *notes: dict[str, str]) -> Any:
-    """Go on with a call, answer what it asks in this order, and return its result."""
-    left = list(notes)
-    while True:
-        wait(key)
-        try:
-            return calls.resume_sync(key)
-        except ServerWorkingPending:
-            continue
-        except ElicitationPending:
-            answer(user, left.pop(0))
+def asked(key: Any) -> None:
+    """Read a task until it asks."""
+    with pytest.raises(ElicitationPending) as caught:
+        follow(key)
+    assert caught.type is ElicitationPending
 
 
-def started(server: Running, tool: str) -> int:
-    """Return how often a tool was called; each leg of a task runs its function anew."""
-    return server.count(f"tools/call {tool}")
+def keyed(*messages: str) -> list[str]:
+    """The server's keys for what waits now, by the messages."""
+    found = {each.message: each.key for each in Elicitation.objects.pending()}
+    assert found.keys() == set(messages)
+    return [found[message] for message in messages]
 
 
-def test_no_question(server: Running, user: User) -> None:
-    key = begun("say", user)
-    assert ended(key, user).content[0].text == "said"
-    assert started(server, "say") == server.count("say") == 1
+def test_no_question(server: Server, user: User) -> None:
+    key = begin("nothing", user)
+    assert follow(key).content[0].text == "bought"
+    assert calls.outcome(key).as_tool_result() == "bought"
+    assert server.ran == [[]]
 
 
-@pytest.mark.parametrize(
-    ("tool", "notes", "text", "updates"),
-    [
-        ("ask", [{"Which?": "blue"}], "blue", 1),
-        ("ask_twice", [{"Which?": "blue"}, {"How many?": "two"}], '["b"]: two', 2),
-        ("ask_both", [{"Which?": "blue", "How many?": "two"}], "blue, two", 1),
-        ("ask_then_work", [{"Which?": "blue"}], "blue", 1),
-    ],
-)
-def test_questions(
-    tool: str,
-    notes: list[dict[str, str]],
-    text: str,
-    updates: int,
-    server: Running,
-    user: User,
-) -> None:
-    key = begun(tool, user)
-    assert ended(key, user, *notes).content[0].text == text
-    assert started(server, tool) == 1
-    assert server.count("tasks/update") == updates
-    assert Elicitation.objects.filter(delivery="delivered").count() == sum(map(len, notes))
-    # It asks to be read once a second; a little less may lie between two arrivals.
-    reads = [at for at, _ in server.lines("tasks/get")]
-    assert min((later - sooner for sooner, later in pairwise(reads)), default=1) > 0.9
+def test_no_task_is_read_more_often_than_its_server_says(server: Server, user: User) -> None:
+    key = begin("nothing", user)
+    for _ in range(5):
+        with pytest.raises(ServerWorkingPending):
+            calls.resume_sync(key)
+    follow(key)
+    times = [line["at"] for line in server.of("tasks/get")]
+    # A little less than a second may lie between two arrivals of what was sent a second apart.
+    assert len(times) >= 2
+    assert min(later - sooner for sooner, later in pairwise(times)) > 0.9
 
 
-def test_a_tool_that_fails(server: Running, user: User) -> None:
-    key = begun("fail", user)
-    assert ended(key, user).is_error
-    assert started(server, "fail") == 1
+def test_one_question(server: Server, user: User) -> None:
+    key = begin("one", user)
+    asked(key)
+    (which,) = keyed("Which?")
+    answer(user, **{which: "blue"})
+    assert follow(key).content[0].text == "bought blue"
+    assert server.ran == [["blue"]]
+    assert len(server.of("tasks/update")) == 1
+    assert Elicitation.objects.get().delivery == "delivered"
 
 
-def test_cancelled_here(server: Running, user: User) -> None:
-    key = begun("hang", user)
-    wait_until(lambda: server.count("hang"), "the tool")
+def test_two_rounds(server: Server, user: User) -> None:
+    key = begin("rounds", user)
+    for message, note in (("Which?", "blue"), ("How many?", "two")):
+        asked(key)
+        (its,) = keyed(message)
+        answer(user, **{its: note})
+    assert follow(key).content[0].text == "bought blue two"
+    assert server.ran == [["blue", "two"]]
+    assert len(server.of("tasks/update")) == 2
+
+
+def test_two_questions_at_once(server: Server, user: User) -> None:
+    key = begin("at_once", user)
+    asked(key)
+    which, how_many = keyed("Which?", "How many?")
+    answer(user, **{which: "blue", how_many: "two"})
+    assert follow(key).content[0].text == "bought blue two"
+    assert len(server.of("tasks/update")) == 1
+
+
+def test_an_error_of_the_tool_is_a_result(server: Server, user: User) -> None:
+    key = begin("error", user)
+    assert follow(key).is_error
+    assert calls.outcome(key).code == "finished"
+
+
+def test_a_task_that_failed(server: Server, user: User) -> None:
+    key = begin("failing", user)
+    with pytest.raises(CallEndedError):
+        follow(key)
+    outcome = calls.outcome(key)
+    assert (outcome.code, outcome.reason) == ("given_up", "task_failed")
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_task_that_is_cancelled_here(asks: bool, server: Server, user: User) -> None:
+    key = begin("slow", user)
+    asked(key)
+    if not asks:
+        answer(user, **{keyed("Which?")[0]: "blue"})
+        follow(key, until=lambda: server.of("tasks/update"))
+    row = ParkedCall.objects.get()
     assert calls.cancel(key)
-    wait_until(lambda: server.count("hang cancelled"), "the end of the tool")
     assert calls.outcome(key).code == "cancelled"
+    # It is gone there as well.
+    (told,) = server.of("tasks/cancel")
+    assert json.loads(row.task)["id"] == told["task"]
+    assert server.ran == []
 
 
-def test_cancelled_by_the_server(server: Running, user: User) -> None:
-    key = begun("hang", user)
-    task = Task.from_json(ParkedCall.objects.get(pk=key).task)
-    assert task is not None
-    # Whatever asks the server to cancel it: here it is no call of ours that ends.
-    background.run(partial(servers.cancel_task, "shop", None, task.id))
-    with pytest.raises(CallEndedError) as caught:
-        ended(key, user)
-    assert caught.value.reason == "task_cancelled"
+def test_a_task_that_is_cancelled_there(server: Server, user: User) -> None:
+    key = begin("slow", user)
+    asked(key)
+    answer(user, **{keyed("Which?")[0]: "blue"})
+    async_to_sync(cancel_tasks)([ParkedCall.objects.get()])
+    with pytest.raises((CallEndedError, RoundLostError)):
+        follow(key)
+    outcome = calls.outcome(key)
+    assert (outcome.code, outcome.reason) == ("cancelled", "task_cancelled")
 
 
-def test_forgotten_by_the_server(
-    server: Running, user: User, settings: SettingsWrapper, tmp_path: Path
-) -> None:
-    key = begun("hang", user)
-    # Its tasks are in its memory: another process knows none of them.
-    with running(tmp_path / "log") as restarted:
-        settings.ELICITATION_SERVERS = {"shop": {"url": restarted.url, "policy": "url_and_form"}}
-        with pytest.raises(RoundLostError) as caught:
-            ended(key, user)
-    assert caught.value.reason == "task_unknown"
-    assert calls.outcome(key).code == "lost"
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_task_that_its_server_has_forgotten(asks: bool, server: Server, user: User) -> None:
+    key = begin("one" if asks else "nothing", user)
+    if asks:
+        asked(key)
+        answer(user, **{keyed("Which?")[0]: "blue"})
+    server.stop()
+    server.start()
+    with pytest.raises(RoundLostError):
+        follow(key)
+    assert calls.outcome(key).reason == "task_unknown"

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from elicitation import calls, inbox
-from elicitation.calls import background, switching
+from elicitation.calls import background
 from elicitation.calls.jobs import go_on_sync
 from elicitation.calls.replies import CallEndedError, RoundLostError, ServerWorkingPending
 from elicitation.core import ElicitationPending, ElicitationRefusal
@@ -79,6 +79,12 @@ def updates(server: TaskServer) -> list[dict[str, Any]]:
 
 def accept(note: str) -> dict[str, Any]:
     return {"action": "accept", "content": {"note": note}}
+
+
+def told(server: TaskServer) -> list[str]:
+    """Return the ids of the tasks that the server was told to cancel, once that is done."""
+    background.stop()
+    return [each["taskId"] for each in server.of("tasks/cancel")]
 
 
 def test_a_task_that_asks_nothing_is_read_until_it_has_completed(
@@ -293,68 +299,3 @@ def test_whoever_resumes_a_task_reads_it_no_more_often_than_its_server_says(
         with pytest.raises(ServerWorkingPending):
             calls.resume_sync(key)
     assert len(server.of("tasks/get")) == 1
-
-
-def cancelled(server: TaskServer) -> list[str]:
-    """Wait until the server was told, and return the ids of the tasks."""
-    processes.wait_until(lambda: server.of("tasks/cancel"), "tasks/cancel")
-    return [each["taskId"] for each in server.of("tasks/cancel")]
-
-
-@pytest.mark.parametrize("asked", [True, False])
-def test_a_call_that_is_cancelled_cancels_its_task(
-    asked: bool, server: TaskServer, user: User
-) -> None:
-    key = begun(user).parked_call_id
-    if asked:
-        server.states = [asks(a="Which?")]
-        with pytest.raises(ElicitationPending):
-            resume(key)
-    assert calls.cancel(key)
-    assert cancelled(server) == ["task-1"]
-    assert calls.outcome(key).code == "cancelled"
-
-
-def test_a_server_that_is_switched_off_is_told_to_cancel(server: TaskServer, user: User) -> None:
-    key = begun(user).parked_call_id
-    server.states = [asks(a="Which?")]
-    with pytest.raises(ElicitationPending):
-        resume(key)
-    switching.switch_off("shop")
-    assert cancelled(server) == ["task-1"]
-    assert calls.outcome(key).code == "switched_off"
-
-
-def test_a_task_that_asks_for_what_is_refused_is_cancelled(server: TaskServer, user: User) -> None:
-    key = begun(user).parked_call_id
-    server.states = [asks(a="Which?")]
-    server.states[0]["inputRequests"]["a"]["params"]["requestedSchema"] = {"type": "array"}
-    with pytest.raises(ElicitationRefusal):
-        resume(key)
-    assert cancelled(server) == ["task-1"]
-    assert calls.outcome(key).code == "refused"
-
-
-def test_a_task_that_has_ended_is_not_cancelled(server: TaskServer, user: User) -> None:
-    key = begun(user).parked_call_id
-    server.states = [{"status": "cancelled"}]
-    with pytest.raises(CallEndedError):
-        resume(key)
-    assert not calls.cancel(key)
-    background.stop()
-    assert not server.of("tasks/cancel")
-
-
-def test_a_server_that_cannot_be_told_changes_nothing(
-    server: TaskServer, user: User, settings: SettingsWrapper, caplog: pytest.LogCaptureFixture
-) -> None:
-    key = begun(user).parked_call_id
-    shop = settings.ELICITATION_SERVERS["shop"]
-    settings.ELICITATION_SERVERS = {"shop": shop | {"url": "http://127.0.0.1:9/mcp"}}
-    caplog.set_level("INFO")
-    assert calls.cancel(key)
-    # It waits for what was begun.
-    background.stop()
-    assert calls.outcome(key).code == "cancelled"
-    assert "could not be told" in caplog.text
-    assert not server.of("tasks/cancel")

@@ -24,9 +24,3 @@ def test_what_killed_workers_leave_is_received() -> None:
 def test_it_notices(codes: list[str], ran: int) -> None:
     run = Run(point="after the result", key=uuid.uuid4(), codes=codes, ran=ran)
     assert len(judge([run])[1]) == 1
-
-
-@pytest.mark.parametrize(("codes", "updates"), [(["finished"], 2), (["finished"], 0)])
-def test_it_notices_an_answer_sent_twice_or_never(codes: list[str], updates: int) -> None:
-    run = Run(point="after the result", key=uuid.uuid4(), codes=codes, ran=1, updates=updates)
-    assert len(judge([run])[1]) == 1

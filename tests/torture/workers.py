@@ -3,8 +3,7 @@
 For each point so many workers, each a process, kill themselves there with a call in their hands, a
 person answers what is asked, and one more worker goes on with what they have left. Every outcome
 has to be received once or more. The tool takes each of its states once, so it may run at most
-once. With ``--tasks`` the server goes on with each call as a task: the call may be made once, and
-what the task asks be answered once. Makes a database of its own and removes it.
+once. Makes a database of its own and removes it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import sys
 import tempfile
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 from tests import processes
 from tests.processes import WAIT_SECONDS
-from tests.tasks.server import CREATED, TaskServer, asks, completed
 
 from .command import in_own_database, report
 
@@ -47,8 +45,6 @@ class Run:
     key: uuid.UUID
     codes: list[str] = field(default_factory=list)
     ran: int = 0
-    #: How often an answer arrived for a task; None where there is none.
-    updates: int | None = None
 
     def faults(self, ends: set[str]) -> list[str]:
         """Say what is wrong with it."""
@@ -61,15 +57,16 @@ class Run:
             found.append(f"the tool ran {self.ran} times")
         if "finished" in self.codes and not self.ran:
             found.append("it has finished, and the tool did not run")
-        if self.updates is not None and self.updates != ("finished" in self.codes):
-            found.append(f"its task was answered {self.updates} times")
         return [f"{self.point}, call {self.key}: {fault}" for fault in found]
 
 
 class Site:
     """A site with one person, whose calls workers make and drop."""
 
-    def __init__(self, user: User, shop: Running | TaskShop, folder: Path) -> None:
+    #: What a worker runs.
+    module = "tests.workers.process"
+
+    def __init__(self, user: User, shop: Running, folder: Path) -> None:
         self.user = user
         self.shop = shop
         self.received = folder / "received"
@@ -83,7 +80,7 @@ class Site:
     @contextmanager
     def worker(self, numbers: Iterable[int], point: str = "") -> Iterator[subprocess.Popen[str]]:
         servers = json.dumps(self.servers(numbers))
-        process = processes.start("tests.workers.process", servers, point, str(self.received))
+        process = processes.start(self.module, servers, point, str(self.received))
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
@@ -131,18 +128,15 @@ class Site:
             wanted = {str(key) for key in keys.values()}
             self.answering(lambda: wanted <= self.codes().keys(), f"outcomes after {point}")
         codes = self.codes()
-        ran = Counter(line["arguments"]["number"] for line in self.shop.lines("tools/call"))
-        updates = self.shop.updates() if isinstance(self.shop, TaskShop) else None
         return [
-            Run(
-                point=point,
-                key=key,
-                codes=codes[str(key)],
-                ran=ran[number],
-                updates=None if updates is None else updates[number],
-            )
+            self.run(number, point=point, key=key, codes=codes[str(key)])
             for number, key in keys.items()
         ]
+
+    def run(self, number: int, **fields: Any) -> Run:
+        """Return what became of a call, by what the server has seen of it."""
+        ran = Counter(line["arguments"]["number"] for line in self.shop.lines("tools/call"))
+        return Run(ran=ran[number], **fields)
 
     def codes(self) -> dict[str, list[str]]:
         """How each call ended, as often as that was received."""
@@ -153,36 +147,7 @@ class Site:
         return found
 
 
-class TaskShop(TaskServer):
-    """A server that makes a task of each call, which asks until it is answered."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.call = lambda params: CREATED | {"taskId": str(params["arguments"]["number"])}
-        self.options = {"url": self.url}
-
-    def state(self, params: dict[str, Any]) -> dict[str, Any]:
-        is_answered = self.updates()[int(params["taskId"])]
-        return completed("bought") if is_answered else asks(a="Which?")
-
-    def lines(self, method: str) -> list[dict[str, Any]]:
-        return self.of(method)
-
-    def updates(self) -> Counter[int]:
-        """How often each task was answered, by the numbers of the calls."""
-        return Counter(int(each["taskId"]) for each in self.of("tasks/update"))
-
-
-@contextmanager
-def task_shop() -> Iterator[TaskShop]:
-    shop = TaskShop()
-    try:
-        yield shop
-    finally:
-        shop.stop()
-
-
-def torture(points: Sequence[str], runs: int, *, tasks: bool = False) -> Iterator[list[Run]]:
+def torture(points: Sequence[str], runs: int) -> Iterator[list[Run]]:
     """Kill as many workers at each of these points; give what became of the calls of each."""
     from django.contrib.auth.models import User
     from django.test import override_settings
@@ -192,28 +157,31 @@ def torture(points: Sequence[str], runs: int, *, tasks: bool = False) -> Iterato
     user = User.objects.create_user("ada")
     with tempfile.TemporaryDirectory(prefix="workers-") as folder:
         for number, point in enumerate(points):
-            shop = task_shop() if tasks else over_http(Path(folder), f"shop-{number}")
-            with shop as running:
-                site = Site(user, running, Path(folder))
+            with over_http(Path(folder), f"shop-{number}") as shop:
+                site = Site(user, shop, Path(folder))
                 numbers = range(number * runs, (number + 1) * runs)
                 with override_settings(ELICITATION_SERVERS=site.servers(numbers)):
                     yield site.kill(point, numbers)
 
 
-def judge(runs: Sequence[Run]) -> tuple[Counter[str], list[str]]:
-    """Count what became of the calls, and say what is wrong."""
+def judge(
+    runs: Sequence[Run], ends: Mapping[str, set[str]] | None = None
+) -> tuple[Counter[str], list[str]]:
+    """Count what became of the calls, and say what is wrong.
+
+    Args:
+        runs: The calls.
+        ends: How a call may end, by the point at which its worker died.
+    """
     from tests.workers.process import ENDS
 
-    # What was sent to a task is not lost with the worker: the task goes on.
-    of_tasks = ENDS | {"after the send": {"finished"}}
+    ends = ends or ENDS
     counts: Counter[str] = Counter(runs=len(runs))
     wrong: list[str] = []
     for run in runs:
         counts[f"received {len(run.codes)} times, {' and '.join(sorted(set(run.codes)))}"] += 1
         counts[f"the tool ran {run.ran} times"] += 1
-        if run.updates is not None:
-            counts[f"its task was answered {run.updates} times"] += 1
-        wrong += run.faults((ENDS if run.updates is None else of_tasks)[run.point])
+        wrong += run.faults(ends[run.point])
     counts["faults"] = len(wrong)
     return counts, wrong
 
@@ -223,16 +191,13 @@ def main() -> int:
     parser.add_argument("--database-url", help="default: DATABASE_URL, else an SQLite file")
     parser.add_argument("--runs", type=int, default=30, help="kills at each point")
     parser.add_argument("--point", help="this point alone")
-    parser.add_argument("--tasks", action="store_true", help="of a server that makes tasks")
     options = parser.parse_args()
     clean = True
     with in_own_database(options.database_url):
         from tests.workers.process import POINTS
 
         points = [options.point] if options.point else POINTS
-        for point, runs in zip(
-            points, torture(points, options.runs, tasks=options.tasks), strict=True
-        ):
+        for point, runs in zip(points, torture(points, options.runs), strict=True):
             clean &= report(f"killed {point}", *judge(runs))
     return 0 if clean else 1
 

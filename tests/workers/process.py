@@ -123,7 +123,7 @@ def receive_in(file: Path) -> None:
             lines.write(json.dumps(line) + "\n")
 
 
-def main() -> None:
+def main(die_at: Callable[[str], None] = die_at) -> None:
     # The SDK logs a traceback if a connection is closed while a message arrives.
     logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
     settings.ELICITATION_SERVERS = json.loads(sys.argv[1])

@@ -25,8 +25,10 @@
         if (!news) return;
         // An unchanged text is left alone, or it would be read out again each time.
         if (news.textContent.trim() !== state.textContent.trim()) {
+          const focused = state.contains(document.activeElement) ? document.activeElement.id : "";
           state.replaceWith(news);
           document.title = page.title;
+          if (focused) document.getElementById(focused)?.focus();
         }
         if (leadOn(news)) return;
         if (!("elicitationRefresh" in news.dataset)) return;

@@ -83,7 +83,8 @@ def _when(name: str, text: Any) -> Callable[[BaseAdmin, models.Model], str | Non
 
 def _policy_of(row: Any) -> ServerPolicy:
     """Return the policy of a row's server, as ``LabelledChangeList`` has read it if it has."""
-    policy: ServerPolicy | None = getattr(row, "policy", None)
+    # Not ``row.policy``: there is no row where the settings have the policy.
+    policy: ServerPolicy | None = getattr(row, "shown_policy", None)
     return ServerPolicy.objects.for_server(row.server) if policy is None else policy
 
 
@@ -158,7 +159,7 @@ class LabelledChangeList(ChangeList):
         rows: list[Any] = list(self.result_list)
         policies = ServerPolicy.objects.for_servers({row.server for row in rows})
         for row in rows:
-            row.policy = policies[row.server]
+            row.shown_policy = policies[row.server]
         self.result_list = rows
         if not connections[self.queryset.db].features.has_zoneinfo_database:
             # Without its tables of time zones MariaDB cannot group times by day.
@@ -682,9 +683,7 @@ class ParkedCallAdmin(SecretAdmin):
         "server_label",
         "tool_name",
         "respondent",
-        "round",
         "received",
-        "claimed",
         "outcome",
         "ended",
     )
@@ -785,14 +784,12 @@ class RefusalAdmin(RecordAdmin):
     list_select_related = False
     allowed_lookups = ("server", "tool", "code")
     list_display = (
-        "short_id",
         "server_label",
         "tool_name",
         "code",
         "property_name",
         "reason",
         "times",
-        "first",
         "last",
         "its_policy",
     )

@@ -78,6 +78,28 @@ def _take(browser: Browser, address: str, folder: Path) -> None:
     page.screenshot(path=folder / "consent.png", full_page=True)
     page.get_by_role("button", name="Agree").click()
     page.screenshot(path=folder / "address.png", full_page=True)
+    _take_console(browser, page, address, folder)
+
+
+def _take_console(browser: Browser, page: Page, address: str, folder: Path) -> None:
+    """Let a server be refused, and take what operators see of it and of the rest."""
+    page.goto(address)
+    page.locator("button[value=connect_by_form]").click()
+    page.get_by_text("credential").first.wait_for()
+    operator = _page(browser, 1280, "light")
+    operator.goto(f"{address}/admin/")
+    operator.get_by_label("Username").fill("admin")
+    operator.get_by_label("Password").fill("admin")
+    operator.get_by_role("button", name="Log in").click()
+    of_app = f"{address}/admin/elicitation"
+    operator.goto(f"{of_app}/refusal/")
+    operator.screenshot(path=folder / "refusals.png")
+    operator.goto(f"{of_app}/serverpolicy/servers/")
+    operator.locator("#content-main tbody a").first.click()
+    operator.screenshot(path=folder / "figures.png")
+    operator.goto(f"{of_app}/elicitation/?state__exact=answered")
+    operator.locator("th.field-short_id a").first.click()
+    operator.screenshot(path=folder / "timeline.png")
 
 
 def _page(browser: Browser, width: int, scheme: str) -> Page:

@@ -168,6 +168,15 @@ class TestOneRequest:
             assert where in links
             assert admin_client.get(where).status_code == 200
 
+    def test_a_server_of_the_settings_has_its_label_and_no_policy_yet(
+        self, admin_client: Client, user: User, settings: Any
+    ) -> None:
+        settings.ELICITATION_SERVERS = {"shop": {"command": "shop", "label": "Corner Shop"}}
+        shown = read(admin_client, self.where(ask(user, NAME)))
+        assert "Corner Shop" in shown.text
+        add = reverse("admin:elicitation_serverpolicy_add", query={"server": "shop"})
+        assert add in {link.attrs.get("href") for link in shown.all("a")}
+
 
 def act(client: Client, action: str, *rows: Elicitation) -> str:
     sent = {"action": action, "_selected_action": [str(row.pk) for row in rows]}

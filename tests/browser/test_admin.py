@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
 
+from elicitation.calls import refusals
 from elicitation.models import Elicitation, ParkedCall, ServerPolicy, StoredFormAnswer
 from tests.ops.conftest import answer, park
 
@@ -22,6 +23,9 @@ pytestmark = [pytest.mark.django_db(transaction=True)]
 
 #: How wide the tables of a page are, and what there is room for.
 WIDTHS = "[...document.querySelectorAll('.results')].map(e => [e.scrollWidth, e.clientWidth])"
+
+
+LISTS = ("parkedcall", "refusal", "serverpolicy", "storedformanswer")
 
 
 def with_policy(route: Route) -> None:
@@ -78,6 +82,8 @@ def test_nothing_of_the_lists_is_cut_off(
     row = Elicitation.objects.latest("asked_at")
     names = {"changelist": (), "change": (row.pk,)}
     where = [reverse(f"admin:elicitation_elicitation_{name}", args=names[name]) for name in names]
+    refusals.count("shop", "out_of_profile", "a regular expression", tool="draft_the_letter")
+    where += [reverse(f"admin:elicitation_{name}_changelist") for name in LISTS]
     where.append(reverse("admin:elicitation_serverpolicy_servers"))
     where.append(reverse("admin:elicitation_serverpolicy_servers", query={"server": "shop"}))
     for width in (1280, 390):

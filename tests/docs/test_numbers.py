@@ -45,7 +45,7 @@ PROMISING = {
 LEADING = re.compile(
     r"$|An MCP server is not|These are the promises|\[docs/security.md\] explains|Logs of SQL"
     r"|See \[|\[Service\]|\*/5 |elicitation_cleanup: |Then it does that|It$"
-    r"|\* First stop|The command$|A policy can be narrower|never delete"
+    r"|!\[|\* First stop|The command$|A policy can be narrower|never delete"
     r"|Each elicitation's row says|Permissions beside"
 )
 

@@ -50,6 +50,24 @@ def answered(prop: dict[str, Any], value: Any, *, required: bool = True) -> Any:
 
 class TestFields:
     @pytest.mark.parametrize(
+        ("many", "headings"),
+        [
+            (0, [""]),
+            (8, [""]),
+            (9, ["Questions 1 to 4", "Questions 5 to 9"]),
+            (12, ["Questions 1 to 4", "Questions 5 to 8", "Questions 9 to 12"]),
+        ],
+    )
+    def test_above_eight_questions_there_are_sections(
+        self, many: int, headings: list[str]
+    ) -> None:
+        names = [f"q{number}" for number in range(many)]
+        given = form(schema(**{name: {"type": "string"} for name in names}))
+        assert [section.heading for section in given.sections] == headings
+        listed = [each.title for section in given.sections for each in section.questions]
+        assert listed == names
+
+    @pytest.mark.parametrize(
         ("bounds", "default", "tag"),
         [
             ({}, None, "<input"),

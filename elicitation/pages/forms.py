@@ -6,9 +6,11 @@ an answer fits is decided by the core alone.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from django import forms
@@ -25,6 +27,19 @@ from .refusals import refusal_text
 
 #: Above so many questions a page shows all answers before they are sent.
 CHECK_ABOVE = 5
+
+
+#: Above so many questions the form has sections, of at most so many each.
+SECTIONS_ABOVE = 8
+SECTION_SIZE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Some of the questions, in their order; ``heading`` is empty where there is one section."""
+
+    heading: str
+    questions: list[Question]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +91,22 @@ class ElicitationForm(forms.Form):
     def questions(self) -> list[Question]:
         """The properties, in the order in which the server sent them."""
         return list(self._questions())
+
+    @property
+    def sections(self) -> list[Section]:
+        """The questions in sections of about the same size."""
+        questions = self.questions
+        if len(questions) <= SECTIONS_ABOVE:
+            return [Section("", questions)]
+        many = math.ceil(len(questions) / SECTION_SIZE)
+        bounds = [len(questions) * number // many for number in range(many + 1)]
+        return [
+            Section(
+                gettext("Questions %(first)s to %(last)s") % {"first": first + 1, "last": last},
+                questions[first:last],
+            )
+            for first, last in pairwise(bounds)
+        ]
 
     def _questions(self) -> Iterator[Question]:
         for name in self.fields:

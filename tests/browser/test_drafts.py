@@ -134,7 +134,7 @@ def test_line_22_it_survives_an_expired_session_and_the_sign_in(
     assert kept(tab) == "{}"
 
 
-def test_line_22_it_survives_to_leave_and_return_and_to_go_back(
+def test_line_22_case_E8_it_survives_to_leave_and_return_and_to_go_back(
     tab: Page, typed: Elicitation
 ) -> None:
     tab.get_by_role("link", name="Leave it for now").click()

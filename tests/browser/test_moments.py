@@ -39,7 +39,7 @@ BACK = {
 
 
 @pytest.mark.parametrize("zone", TYPED)
-def test_line_23_moments_go_out_as_they_were_meant(
+def test_line_23_case_E6_moments_go_out_as_they_were_meant(
     zone: str, open_context: OpenContext, user: User
 ) -> None:
     tab = open_context(timezone_id=zone).new_page()

@@ -2,8 +2,8 @@
    was sent: the tab can be left, reloaded or crash. No text that looks like a credential is kept,
    and no text at all where the request speaks of one. The site's server receives nothing of it.
 
-   A draft is marked when its form is sent. It is deleted on the next page, unless that page shows
-   the form again or says that nothing was stored. */
+   A draft is marked when its form is sent. It is deleted on the next page of the same person, unless
+   that page shows the form again or says that nothing was stored. */
 "use strict";
 
 (() => {
@@ -185,8 +185,8 @@
   for (const key of keys()) {
     const draft = load(key);
     if (!draft || (person && !key.startsWith(`${PREFIX}${person}:`))) forget(key);
-    else if (draft.sent && !isRefused && !shown.has(key)) forget(key);
-    else if (draft.sent) save(key, { ...draft, sent: false });
+    else if (draft.sent && person && !isRefused && !shown.has(key)) forget(key);
+    else if (draft.sent && (isRefused || shown.has(key))) save(key, { ...draft, sent: false });
   }
 
   document.addEventListener("submit", ({ target: { dataset } }) => {

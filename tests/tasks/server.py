@@ -48,6 +48,15 @@ def completed(text: str, **more: Any) -> dict[str, Any]:
 WORKING = {"status": "working"}
 
 
+class Listening(ThreadingHTTPServer):
+    """Listens in a thread."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a client that was killed leaves its connections as they are."""
+
+
 class TaskServer:
     """What the server was sent, and what it says.
 
@@ -86,8 +95,7 @@ class TaskServer:
             def log_message(self, *args: Any) -> None:
                 pass
 
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
+        self.http = Listening(("127.0.0.1", 0), Handler)
         self.thread = threading.Thread(target=self.http.serve_forever, daemon=True)
         self.thread.start()
 

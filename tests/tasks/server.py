@@ -71,6 +71,8 @@ class TaskServer:
         self.states: list[dict[str, Any]] = []
         self.call: Callable[[dict[str, Any]], dict[str, Any]] = lambda params: CREATED
         self.is_forgotten = False
+        #: Answer what is sent about a task with an internal error.
+        self.breaks_down = False
         #: Close the connection instead of replying to the next ``tasks/update``.
         self.breaks_off = False
         self.lock = threading.Lock()
@@ -135,8 +137,10 @@ class TaskServer:
         self.requests.append({"method": method, "params": params})
         self.headers.append({key.lower(): value for key, value in headers.items()})
         self.times.append(time.monotonic())
-        if method == "tools/call":
+        if method in ("tools/call", "prompts/get"):
             return {"result": self.call(params)}
+        if self.breaks_down:
+            return {"error": {"code": -32603, "message": "Internal error"}}
         if self.is_forgotten:
             return {"error": {"code": -32602, "message": "Task not found"}}
         if method == "tasks/update":

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 from django.db import transaction
 
@@ -110,3 +111,15 @@ def test_a_call_that_is_no_task_sends_nothing(server: TaskServer, user: User) ->
     before = len(server.requests)
     assert calls.cancel(caught.value.parked_call_id)
     assert len(server.requests) == before
+
+
+def test_a_coroutine_cancels_a_call_in_the_loop_of_its_process(
+    server: TaskServer, user: User
+) -> None:
+    key = begun(user).parked_call_id
+
+    async def cancel() -> bool:
+        return await calls.acancel(key)
+
+    assert async_to_sync(cancel)()
+    assert len(server.of("tasks/cancel")) == 1

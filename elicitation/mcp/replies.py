@@ -80,7 +80,8 @@ def read_reply(reply: Mapping[str, Any], method: str = TOOL) -> tuple[str, Any]:
             # Its text quotes what the server sent.
             raise SchemaRefusal("the server's reply is not one that MCP has") from None
         return ("input_required" if round.input_requests else "state_only"), round
-    if kind == "task":
+    if kind == "task" and method == TOOL:
+        # Of other requests it is an invalid reply (SEP-2663, Capability Negotiation).
         return "task", reply
     if kind != "complete":
         raise SchemaRefusal("the server's reply has a type that MCP does not have")

@@ -10,7 +10,7 @@ from importlib.metadata import packages_distributions
 import pytest
 from django.conf import settings
 
-from bench import waiting
+from bench import tasks, waiting
 from tests.processes import BASE_DIR
 
 
@@ -34,6 +34,15 @@ def test_what_it_costs_to_wait_for_people_is_measured() -> None:
     assert found["connections to the server"] == 3
     assert found["statements in a minute in which nothing happens"] is not None
     assert found["seconds until one more call asked"] is not None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_it_costs_to_look_after_tasks_is_measured() -> None:
+    found = tasks.measure(3, poll=1)
+    # No window that is as long as the interval has more than two reads of a task in it.
+    most = 2 * found["requests a second, at most, by the interval"]
+    assert found["requests a second"] <= most
+    assert found["statements a second"] >= found["requests a second"]
 
 
 def test_the_environment_of_the_flow_has_every_app_of_the_settings() -> None:

@@ -48,6 +48,15 @@ def completed(text: str, **more: Any) -> dict[str, Any]:
 WORKING = {"status": "working"}
 
 
+class Listening(ThreadingHTTPServer):
+    """Listens in a thread."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a client that was killed leaves its connections as they are."""
+
+
 class TaskServer:
     """What the server was sent, and what it says.
 
@@ -62,6 +71,8 @@ class TaskServer:
         self.states: list[dict[str, Any]] = []
         self.call: Callable[[dict[str, Any]], dict[str, Any]] = lambda params: CREATED
         self.is_forgotten = False
+        #: Answer what is sent about a task with an internal error.
+        self.breaks_down = False
         #: Close the connection instead of replying to the next ``tasks/update``.
         self.breaks_off = False
         self.lock = threading.Lock()
@@ -86,8 +97,7 @@ class TaskServer:
             def log_message(self, *args: Any) -> None:
                 pass
 
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
+        self.http = Listening(("127.0.0.1", 0), Handler)
         self.thread = threading.Thread(target=self.http.serve_forever, daemon=True)
         self.thread.start()
 
@@ -127,8 +137,10 @@ class TaskServer:
         self.requests.append({"method": method, "params": params})
         self.headers.append({key.lower(): value for key, value in headers.items()})
         self.times.append(time.monotonic())
-        if method == "tools/call":
+        if method in ("tools/call", "prompts/get"):
             return {"result": self.call(params)}
+        if self.breaks_down:
+            return {"error": {"code": -32603, "message": "Internal error"}}
         if self.is_forgotten:
             return {"error": {"code": -32602, "message": "Task not found"}}
         if method == "tasks/update":

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 from django.db import transaction
 
@@ -133,3 +134,15 @@ def test_a_task_that_has_ended_is_not_cancelled(server: TaskServer, user: User) 
         resume(key)
     assert not calls.cancel(key)
     assert told(server) == []
+
+
+def test_a_coroutine_cancels_a_call_in_the_loop_of_its_process(
+    server: TaskServer, user: User
+) -> None:
+    key = begun(user).parked_call_id
+
+    async def cancel() -> bool:
+        return await calls.acancel(key)
+
+    assert async_to_sync(cancel)()
+    assert told(server) == ["task-1"]

@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from elicitation import calls
+from elicitation.calls import background
 from elicitation.calls.jobs import go_on_sync
 from elicitation.calls.replies import ServerWorkingPending
 from elicitation.core import ElicitationPending, SchemaRefusal
@@ -47,6 +48,7 @@ def test_every_request_about_a_task_declares_the_extension_and_names_the_task(
     with pytest.raises(ServerWorkingPending):
         resume(key)
     calls.cancel(key)
+    background.stop()
     about = [
         (each["method"], each["params"]["_meta"][CAPABILITIES]["extensions"], headers["mcp-name"])
         for each, headers in zip(server.requests, server.headers, strict=True)
@@ -81,6 +83,7 @@ def test_task_polling_the_interval_may_change(server: TaskServer, user: User) ->
 def test_task_cancellation_nothing_else_is_sent_after_it(server: TaskServer, user: User) -> None:
     key = begun(user).parked_call_id
     calls.cancel(key)
+    background.stop()
     go_on_sync(key)
     # No notifications/cancelled, and nobody reads the task any more.
     assert [each["method"] for each in server.requests] == ["tools/call", "tasks/cancel"]

@@ -455,6 +455,7 @@ def test_queries_do_not_grow(
     ada: Client, user: User, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     question = ask_to_open(user, parked=True)
+    # One of them, the first time alone, finds whether this person has met the server.
     with django_assert_num_queries(7):
         ada.get(question.get_absolute_url())
     agree(ada, question)

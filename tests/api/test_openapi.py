@@ -34,10 +34,13 @@ def test_the_command_is_clean() -> None:
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "DJANGO_SETTINGS_MODULE": "project.settings", **environment}
+    # Browser tests that ran before set it, and Django refuses to deploy with it.
+    env.pop("DJANGO_ALLOW_ASYNC_UNSAFE", None)
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=BASE_DIR,
-        env={**os.environ, "DJANGO_SETTINGS_MODULE": "project.settings", **environment},
+        env=env,
         capture_output=True,
         text=True,
         check=False,

@@ -79,9 +79,8 @@ def test_case_D7_a_long_form_is_asked_shown_and_answered_where_the_policy_lets_i
     shown = page(ada.get(elicitation.get_absolute_url()))
     assert "Größe (cm)" in shown.text
     answers = {"a-0": "180", "a-1": "7"} | {f"a-{2 + number}": "0" for number in range(23)}
-    response = ada.post(
-        elicitation.get_absolute_url(), {"fingerprint": elicitation.fingerprint} | answers
-    )
+    answers |= {"fingerprint": elicitation.fingerprint, "checked": "1"}
+    response = ada.post(elicitation.get_absolute_url(), answers)
     assert response.status_code == 302
     elicitation.refresh_from_db()
     assert elicitation.state == Elicitation.State.ANSWERED

@@ -92,6 +92,15 @@ EXTREMES: dict[str, list[tuple[Any, str]]] = {
         ("", WORKS),
         ("https://example.com", WORKS),
     ],
+    "SITE_NAME": [
+        ("two\nlines", REFUSED),
+        ("x" * 65, REFUSED),
+        (7, REFUSED),
+        (None, REFUSED),
+        ("", WORKS),
+        ("x" * 64, WORKS),
+        ("<b>Example</b>", WORKS),
+    ],
     "PAGE_URL": [
         ("https://example.com/ask", REFUSED),
         ("//example.com/{id}", REFUSED),

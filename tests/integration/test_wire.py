@@ -161,7 +161,8 @@ def typed(user: User, **fields: str) -> Act:
         client = Client()
         client.force_login(user)
         sent = {name.replace("a", "a-", 1): text for name, text in fields.items()}
-        sent["fingerprint"] = question.fingerprint
+        # As from the page that shows what is sent, where there is one.
+        sent |= {"fingerprint": question.fingerprint, "checked": "1"}
         response = client.post(question.get_absolute_url(), sent)
         assert response.status_code == 302, response.content.decode()
 

@@ -51,6 +51,7 @@ def test_show_writes_every_decision() -> None:
         "allow_confirmation: False",
         "wide_limits: False",
         "prefill: True",
+        "people_may_stop: False",
         "allowed_domains:",
         "allow_loopback_http: False",
         "retention_days: 30",

@@ -72,12 +72,12 @@ def test_a_server_that_is_away_hides_no_outcome(
     settings: SettingsWrapper,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("INFO")
     key = begun(user).parked_call_id
     shop = settings.ELICITATION_SERVERS["shop"]
     settings.ELICITATION_SERVERS = {"shop": shop | {"url": "http://127.0.0.1:9/mcp"}}
     assert end(key)
     assert calls.outcome(key).code == code
-    caplog.set_level("INFO")
     background.stop()
     assert "A server could not be told that nobody waits for its task" in caplog.messages
 

@@ -10,6 +10,7 @@ app_name = "elicitation"
 # The pattern accepts any text as an id: the view answers a malformed id like an unknown one.
 urlpatterns = [
     path("", views.inbox_page, name="inbox"),
+    path("history/", views.history, name="history"),
     path("count/", views.count, name="count"),
     path("events/", views.events, name="events"),
     path("sign-out/", views.sign_out, name="sign_out"),

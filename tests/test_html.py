@@ -92,6 +92,8 @@ def every_page(user: User, language: str) -> dict[str, Any]:
             done.get_absolute_url(), {"fingerprint": done.fingerprint, "a-0": "x"}
         )
         follow_up.delete()
+    pages["searched"] = client.get(inbox, {"search": "<b>?", "server": "shop"})
+    pages["history"] = client.get(reverse("elicitation:history"))
     return pages
 
 
@@ -105,7 +107,7 @@ def test_line_13_the_html_checker_finds_nothing(user: User, tmp_path: Path) -> N
         Elicitation.objects.all().delete()
         ServerPolicy.objects.all().delete()
         pages = every_page(user, language)
-        assert len(pages) == 29
+        assert len(pages) == 31
         for name, response in pages.items():
             assert f'lang="{language}"'.encode() in response.content
             (tmp_path / f"{name}, {language}.html").write_bytes(response.content)

@@ -12,6 +12,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
@@ -1128,7 +1129,7 @@ def test_no_page_runs_in_a_transaction_of_the_request() -> None:
         for pattern in urlpatterns
         if pattern.callback.__module__ == "elicitation.pages.views"
     ]
-    assert len(pages) == 9
+    assert len(pages) == 10
     assert all("default" in page._non_atomic_requests for page in pages)
 
 
@@ -1271,10 +1272,104 @@ class TestInbox:
             for number in range(many):
                 ask(user, BUY, server=f"server-{many}-{number}")
                 closed(user, State.DECLINED)
-            # Session, user, count, page, closed ones, policies.
-            with django_assert_num_queries(6):
+            # Session, user, count, page, closed ones, servers, policies.
+            with django_assert_num_queries(7):
                 shown = page(ada.get(reverse("elicitation:inbox")))
         assert len(shown.all("li", class_="elicitation-item-waiting")) == 200
+
+    def test_line_32_a_row_is_told_by_its_message(self, ada: Client, user: User) -> None:
+        read = ask(user, BUY, "<b>Which plan?</b>", tool="buy", scope_label="Budget",
+                   first_shown_at=timezone.now(),
+                   expires_at=timezone.now() + timedelta(hours=5, minutes=1))  # fmt: skip
+        ask(user, BUY, "Second", scope_label="Trip")
+        shown = page(ada.get(reverse("elicitation:inbox")))
+        first, second = shown.all("li", class_="elicitation-item-waiting")
+        for text in ("<b>Which plan?</b>", "shop asks you", "Tool buy", "(5 hours left)"):
+            assert text in " ".join(first.text.split())
+        assert ("New" in first.text, "New" in second.text) == (False, True)
+        # A server's text is no link.
+        texts = {each.attrs["href"]: each.text for each in shown.all("a")}
+        assert texts[read.get_absolute_url()].strip() == "shop asks you"
+        assert not any("Which plan?" in text for text in texts.values())
+
+    @pytest.mark.parametrize("text", ["WHICH pl", "Demo", "budg", "purchase", "%", "_"])
+    def test_line_32_it_is_searched_by_what_a_person_sees(
+        self, text: str, ada: Client, user: User, other_user: User
+    ) -> None:
+        allow("shop", label="Demo shop")
+        ask(user, BUY, "Which plan? 5 % _", tool="purchase", scope_label="Budget")
+        ask(user, BUY, "Another", server="kitchen")
+        ask(other_user, BUY, "Which plan? 5 % _", tool="purchase", scope_label="Budget")
+        shown = page(ada.get(reverse("elicitation:inbox"), {"search": text}))
+        (found,) = shown.all("li", class_="elicitation-item-waiting")
+        assert "Which plan?" in found.text
+        assert shown.one("input", name="search").attrs["value"] == text
+
+    @pytest.mark.parametrize("text", ["nothing like it", "a\0b", "x" * 300, "\ud800"])
+    def test_line_32_what_finds_nothing_says_so(self, text: str, ada: Client, user: User) -> None:
+        ask(user, BUY)
+        query = "search=" + quote(text, errors="surrogatepass")
+        for name in ("inbox", "history"):
+            shown = page(ada.get(reverse(f"elicitation:{name}") + "?" + query))
+            assert "Nothing was found." in shown.text
+            hrefs = [each.attrs["href"] for each in shown.all("a")]
+            assert reverse(f"elicitation:{name}") in hrefs
+
+    def test_line_32_it_is_narrowed_to_a_server(
+        self, ada: Client, user: User, settings: SettingsWrapper
+    ) -> None:
+        settings.ELICITATION_PAGE_SIZE = 1
+        allow("shop", label="Demo shop")
+        for _number in range(2):
+            ask(user, BUY, "Which plan?")
+        address = reverse("elicitation:inbox")
+        # One server is no choice.
+        assert not page(ada.get(address)).all("select", name="server")
+        ask(user, BUY, "Which dish?", server="kitchen")
+        shown = page(ada.get(address, {"server": "shop", "search": "plan"}))
+        options = {each.attrs["value"]: each for each in shown.all("option")}
+        assert {value: each.text for value, each in options.items()} == {
+            "": "All servers", "shop": "Demo shop", "kitchen": "kitchen",
+        }  # fmt: skip
+        assert "selected" in options["shop"].attrs
+        assert "2 open requests" in shown.text
+        (following,) = shown.all("a", rel="next")
+        shown = page(ada.get(address + following.attrs["href"]))
+        assert "Page 2 of 2" in shown.text
+
+    def test_line_32_what_is_closed_has_pages_of_its_own(
+        self, ada: Client, user: User, other_user: User, settings: SettingsWrapper
+    ) -> None:
+        settings.ELICITATION_PAGE_SIZE = 2
+        address = reverse("elicitation:history")
+        for number in range(5):
+            moment = timezone.now() - timedelta(hours=number)
+            ask(user, BUY, f"Number {number}", state=State.ANSWERED, closed_at=moment)
+        ask(user, BUY, "It waits")
+        closed(other_user, State.ANSWERED)
+        seen: list[str] = []
+        shown = page(ada.get(address))
+        assert not shown.all("a", rel="prev")
+        while True:
+            seen += [each.text for each in shown.all("div", class_="elicitation-said")]
+            following = shown.all("a", rel="next")
+            if not following:
+                break
+            shown = page(ada.get(address + following[0].attrs["href"]))
+        assert seen == [f"Number {number}" for number in range(5)]
+        assert len(shown.all("a", rel="prev")) == 1
+        for odd in ("0", "-1", "x", "9" * 5000, "\u0663", "999999"):
+            assert ada.get(address, {"page": odd}).status_code == 200
+
+    def test_line_32_as_many_queries_for_what_is_closed(
+        self, ada: Client, user: User, django_assert_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        for many in (1, 30):
+            for number in range(many):
+                closed(user, State.DECLINED, server=f"server-{many}-{number}")
+            # Session, user, the page, policies.
+            with django_assert_num_queries(4):
+                ada.get(reverse("elicitation:history"))
 
     def test_a_question_costs_a_constant_number_of_queries(
         self, ada: Client, user: User, django_assert_num_queries: DjangoAssertNumQueries

@@ -90,6 +90,17 @@ def recent(user: AbstractBaseUser) -> ElicitationQuerySet:
     )
 
 
+def history(user: AbstractBaseUser) -> ElicitationQuerySet:
+    """The elicitations that are closed in their rows, the latest first: one index leads there."""
+    return visible(user).closed().order_by("-closed_at", "id")
+
+
+def servers(elicitations: ElicitationQuerySet) -> list[str]:
+    """Return the names of the servers of these elicitations, as this site spells them."""
+    names = elicitations.order_by().values_list("policy_id", "server").distinct()
+    return list(dict(names).values())
+
+
 def shown(elicitation: Elicitation) -> bool:
     """Record for the audit that the elicitation was shown; only the first time counts.
 

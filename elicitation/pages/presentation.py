@@ -300,6 +300,7 @@ class Item:
         self.number = number
         self.state = elicitation.current_state()
         self.is_open = self.state == State.PENDING
+        self.is_unread = self.is_open and elicitation.first_shown_at is None
         self.state_name = STATE_NAMES.get(self.state, "")
 
     @property

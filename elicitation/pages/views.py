@@ -41,6 +41,7 @@ from ..core.untrusted import mixes_scripts
 from ..models import Elicitation, ServerPolicy, TooLargeError
 from . import drafts, stream
 from .forms import ElicitationForm, form_class
+from .listing import Listing
 from .presentation import (
     NOT_STORED,
     WARNINGS,
@@ -65,6 +66,8 @@ State = Elicitation.State
 MAX_NEXT_CHARS = 2000
 #: How many closed elicitations the inbox shows.
 RECENT = 10
+#: How many digits the number of a page of what is closed may have.
+MAX_PAGE_DIGITS = 6
 #: For how long the page of a closed elicitation reloads and leads on by itself.
 FRESH = timedelta(minutes=2)
 
@@ -184,18 +187,23 @@ def _posted_form(request: HttpRequest, elicitation: Elicitation) -> ElicitationF
 
 @page("GET", "HEAD")
 def inbox_page(request: HttpRequest) -> HttpResponse:
-    """What waits for this person, and what was closed lately."""
+    """What waits for this person, all or what they search for, and what was closed lately."""
     user = signed_in(request)
-    waiting = Paginator(inbox.waiting(user), app_settings.PAGE_SIZE).get_page(
+    listing = Listing.of(request)
+    waiting = inbox.waiting(user)
+    shown = Paginator(listing.narrow(waiting), app_settings.PAGE_SIZE).get_page(
         request.GET.get("page")
     )
-    recent = list(inbox.recent(user)[:RECENT])
+    recent = [] if listing.is_narrowed else list(inbox.recent(user)[:RECENT])
+    offered = inbox.servers(waiting)
     policies = ServerPolicy.objects.for_servers(
-        {elicitation.server for elicitation in [*waiting, *recent]}
+        {*offered, *(elicitation.server for elicitation in [*shown, *recent])}
     )
+    listing.offer({server: policies[server] for server in offered})
     context = {
-        "page": waiting,
-        "groups": groups(waiting, policies),
+        "page": shown,
+        "listing": listing,
+        "groups": groups(shown, policies),
         "recent": [
             Item(elicitation, policies[elicitation.server], f"r{number}")
             for number, elicitation in enumerate(recent)
@@ -203,6 +211,31 @@ def inbox_page(request: HttpRequest) -> HttpResponse:
         "ids": "elicitation",
     }
     return render(request, "elicitation/inbox.html", context)
+
+
+@page("GET", "HEAD")
+def history(request: HttpRequest) -> HttpResponse:
+    """What is closed, page by page. Nothing is counted: there can be very much of it."""
+    listing = Listing.of(request)
+    sent = request.GET.get("page", "")
+    # A larger number is no offset for every database.
+    number = max(int(sent), 1) if sent.isdecimal() and len(sent) <= MAX_PAGE_DIGITS else 1
+    size = app_settings.PAGE_SIZE
+    start = (number - 1) * size
+    rows = list(listing.narrow(inbox.history(signed_in(request)))[start : start + size + 1])
+    policies = ServerPolicy.objects.for_servers({row.server for row in rows})
+    context = {
+        "listing": listing,
+        "items": [
+            Item(row, policies[row.server], f"h{place}") for place, row in enumerate(rows[:size])
+        ],
+        "number": number,
+        "before": number - 1,
+        "after": number + 1,
+        "has_more": len(rows) > size,
+        "ids": "elicitation",
+    }
+    return render(request, "elicitation/history.html", context)
 
 
 @page("GET", "HEAD", "POST")

@@ -101,6 +101,8 @@ def every_page(tab: Page, user: User) -> Iterator[str]:
     ]
     tab.goto("/elicitation/")
     yield "inbox"
+    tab.goto("/elicitation/history/?search=plan")
+    yield "history"
     for elicitation in addresses:
         if elicitation is not addresses[0]:
             inbox.consent(elicitation.pk, by=user)

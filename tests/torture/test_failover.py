@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -12,49 +11,33 @@ import pytest
 from django.db import connection
 
 from tests.processes import BASE_DIR
-from tests.torture.failover import judge, program
+from tests.torture.failover import judge
 from tests.torture.log import Story
 
+# It makes servers of its own. Where the tests run on PostgreSQL, its programs are there, too.
+if connection.vendor == "postgresql":
 
-def is_here() -> bool:
-    """Whether PostgreSQL is installed, and what Python needs to connect to it."""
-    try:
-        program("initdb")
-    except AssertionError:
-        return False
-    return importlib.util.find_spec("psycopg") is not None
-
-
-pytestmark = [
-    pytest.mark.skipif(
-        not is_here() and "CI" not in os.environ, reason="PostgreSQL or psycopg is not installed"
-    ),
-    # It makes servers of PostgreSQL whatever the tests run on: once is enough.
-    pytest.mark.skipif(connection.vendor == "mysql", reason="run with the other databases"),
-]
-
-
-@pytest.mark.parametrize("how", ["asynchronous", "synchronous"])
-def test_no_answer_is_sent_twice_across_a_failover(how: str) -> None:
-    command = [sys.executable, "-m", "tests.torture.failover", "--seconds", "1"]
-    command += ["--synchronous"] if how == "synchronous" else []
-    done = subprocess.run(
-        command,
-        cwd=BASE_DIR,
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    counts = {
-        name: int(number.replace(",", ""))
-        for number, name in re.findall(r"^ *([\d,]+)  (.+)$", done.stdout, re.MULTILINE)
-    }
-    assert counts["runs"] >= 1
-    assert counts["answers that reached a server"] > 0
-    assert counts["answers that reached a server twice"] == 0
+    @pytest.mark.parametrize("how", ["asynchronous", "synchronous"])
+    def test_no_answer_is_sent_twice_across_a_failover(how: str) -> None:
+        command = [sys.executable, "-m", "tests.torture.failover", "--seconds", "1"]
+        command += ["--synchronous"] if how == "synchronous" else []
+        done = subprocess.run(
+            command,
+            cwd=BASE_DIR,
+            env=os.environ,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        counts = {
+            name: int(number.replace(",", ""))
+            for number, name in re.findall(r"^ *([\d,]+)  (.+)$", done.stdout, re.MULTILINE)
+        }
+        assert counts["runs"] >= 1
+        assert counts["answers that reached a server"] > 0
+        assert counts["answers that reached a server twice"] == 0
 
 
 def test_the_judge_notices_what_was_sent_twice() -> None:

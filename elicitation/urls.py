@@ -11,6 +11,7 @@ app_name = "elicitation"
 urlpatterns = [
     path("", views.inbox_page, name="inbox"),
     path("history/", views.history, name="history"),
+    path("decline/", views.decline_several, name="decline_several"),
     path("count/", views.count, name="count"),
     path("events/", views.events, name="events"),
     path("sign-out/", views.sign_out, name="sign_out"),

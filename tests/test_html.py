@@ -93,6 +93,9 @@ def every_page(user: User, language: str) -> dict[str, Any]:
         )
         follow_up.delete()
     pages["searched"] = client.get(inbox, {"search": "<b>?", "server": "shop"})
+    pages["several declined"] = client.post(
+        reverse("elicitation:decline_several"), {"id": [each.pk for each in asked.values()]}
+    )
     pages["history"] = client.get(reverse("elicitation:history"))
     return pages
 
@@ -107,7 +110,7 @@ def test_line_13_the_html_checker_finds_nothing(user: User, tmp_path: Path) -> N
         Elicitation.objects.all().delete()
         ServerPolicy.objects.all().delete()
         pages = every_page(user, language)
-        assert len(pages) == 31
+        assert len(pages) == 32
         for name, response in pages.items():
             assert f'lang="{language}"'.encode() in response.content
             (tmp_path / f"{name}, {language}.html").write_bytes(response.content)

@@ -1129,7 +1129,7 @@ def test_no_page_runs_in_a_transaction_of_the_request() -> None:
         for pattern in urlpatterns
         if pattern.callback.__module__ == "elicitation.pages.views"
     ]
-    assert len(pages) == 10
+    assert len(pages) == 11
     assert all("default" in page._non_atomic_requests for page in pages)
 
 
@@ -1336,6 +1336,37 @@ class TestInbox:
         (following,) = shown.all("a", rel="next")
         shown = page(ada.get(address + following.attrs["href"]))
         assert "Page 2 of 2" in shown.text
+
+    def test_line_32_several_are_declined_each_with_its_own_outcome(
+        self, ada: Client, user: User, other_user: User
+    ) -> None:
+        asked = [ask(user, BUY, f"Number {number}") for number in range(3)]
+        left = ask(user, BUY, "Left")
+        foreign = ask(other_user, BUY, "Not yours")
+        shown = page(ada.get(reverse("elicitation:inbox")))
+        boxes = {each.attrs["value"]: each for each in shown.all("input", name="id")}
+        assert boxes.keys() == {str(each.pk) for each in [*asked, left]}
+        assert not any("checked" in box.attrs for box in boxes.values())
+        send(ada, asked[1], a0="0", a1="1")
+        keys = [str(each.pk) for each in [*asked, foreign, asked[0]]]
+        address = reverse("elicitation:decline_several")
+        response = ada.post(address, {"id": [*keys, "nonsense", str(uuid.uuid4())]})
+        shown = page(response)
+        became = [each.text.split("asked you")[-1].split() for each in shown.all("li")]
+        assert [words[:2] for words in became] == [
+            ["You", "declined"],
+            ["Not", "declined:"],
+            ["You", "declined"],
+        ]
+        assert "Not yours" not in shown.text
+        states = [Elicitation.objects.get(pk=each.pk).state for each in [*asked, left, foreign]]
+        assert states == ["declined", "answered", "declined", "pending", "pending"]
+
+    def test_line_32_nothing_selected_declines_nothing(self, ada: Client, user: User) -> None:
+        ask(user, BUY)
+        shown = page(ada.post(reverse("elicitation:decline_several")))
+        assert "Nothing was selected" in shown.text
+        assert Elicitation.objects.pending().count() == 1
 
     def test_line_32_what_is_closed_has_pages_of_its_own(
         self, ada: Client, user: User, other_user: User, settings: SettingsWrapper

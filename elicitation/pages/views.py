@@ -295,6 +295,29 @@ def decline(request: HttpRequest, elicitation_id: str) -> HttpResponse:
     return HttpResponseRedirect(_next(request) or elicitation.get_absolute_url())
 
 
+@page("POST")
+def decline_several(request: HttpRequest) -> HttpResponse:
+    """Decline what was selected, each by itself, and say what became of each."""
+    user = signed_in(request)
+    done: list[dict[str, Any]] = []
+    # As many as a list shows.
+    for key in dict.fromkeys(request.POST.getlist("id")[: app_settings.PAGE_SIZE]):
+        # What this person may not see is passed over: nobody learns that it is there.
+        with suppress(Elicitation.DoesNotExist):
+            elicitation, code = inbox.get(user, key), ""
+            policy = elicitation.server_policy
+            try:
+                elicitation = inbox.decline(elicitation, by=user)
+            except inbox.ElicitationClosedError as closed:
+                elicitation, code = closed.elicitation, closed.code
+            is_own = elicitation.closed_by_id == user.pk
+            heading, look = outcome(elicitation, is_own=is_own, code=code, declining=True)
+            item = Item(elicitation, policy, f"d{len(done)}")
+            done.append({"item": item, "heading": heading, "look": look})
+    context = {"done": done, "ids": "elicitation"}
+    return render(request, "elicitation/declined.html", context)
+
+
 @page("GET", "HEAD", "POST")
 def sign_out(request: HttpRequest) -> HttpResponse:
     """Sign out; a page asks first, so that a link can lead here."""

@@ -356,7 +356,8 @@ def act(person: Person, case: Case, address: str) -> None:
         person.decline(address)
         return
     page = person.read(address)
-    (typed,) = (typed for message, typed in case.typed.items() if message in page)
+    # A page says what earlier rounds asked, too: what it asks itself comes last.
+    *_, typed = (typed for message, typed in case.typed.items() if message in page)
     person.answer(address, {"Name": typed["name"], "Seats": typed["seats"]})
 
 

@@ -19,7 +19,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from elicitation import calls
-from elicitation.calls import outbox, parking
+from elicitation.calls import outbox, outcomes, parking
 from elicitation.calls.ended import Ended
 from elicitation.inbox import audit
 from elicitation.mcp.client import CallEndedError
@@ -342,6 +342,23 @@ def test_a_function_receives_each_outcome_once(user: User, received: list[calls.
     call_finished.send(sender=ParkedCall, parked_call_id=asked.parked_call_id, scope="")
     assert len(received) == 1
     assert Group.objects.get().name == "x"
+
+
+def test_what_another_process_acknowledges_in_the_meantime_is_not_received(
+    user: User, received: list[calls.Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acknowledge = outcomes.acknowledge
+
+    def as_the_second(ended: calls.Outcome) -> bool:
+        # Both have read the outcome, and the other one was quicker.
+        assert acknowledge(ended)
+        return acknowledge(ended)
+
+    monkeypatch.setattr(outcomes, "acknowledge", as_the_second)
+    (asked,) = park(user)
+    parking.close(asked, Ended(code="finished", result=RESULT))
+    assert received == []
+    assert not Group.objects.exists()
 
 
 def test_a_function_that_fails_receives_the_outcome_again(user: User, received: list[Any]) -> None:

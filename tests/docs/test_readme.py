@@ -177,6 +177,8 @@ def test_a_project_of_the_readme_asks_and_receives(
         page.get_by_label("Username").fill(PERSON["USERNAME"])
         page.get_by_label("Password").fill(PERSON["PASSWORD"])
         page.get_by_role("button", name="Log in").click()
+        # A page that is on its way to another one cannot be loaded again.
+        page.wait_for_url("**/elicitation/")
         asked = page.get_by_role("link", name="The shop asks you")
         processes.wait_until(lambda: page.reload() and asked.count(), "the request")
         asked.click()

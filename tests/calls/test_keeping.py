@@ -116,14 +116,15 @@ def test_a_lease_is_kept_as_long_as_its_call_goes_on(
     monkeypatch.setattr(parking, "renew_all", counting)
 
     async def go_on() -> None:
-        with keeping.kept(leases[0]), keeping.kept(leases[1]):
-            with keeping.kept(leases[2]):
-                while 3 not in renewed:
+        async with asyncio.timeout(10):
+            with keeping.kept(leases[0]), keeping.kept(leases[1]):
+                with keeping.kept(leases[2]):
+                    while 3 not in renewed:
+                        await asyncio.sleep(0.01)
+                renewed.clear()
+                while not renewed:
                     await asyncio.sleep(0.01)
-            renewed.clear()
-            while not renewed:
-                await asyncio.sleep(0.01)
-            assert set(renewed) == {2}
+                assert set(renewed) == {2}
         assert not keeping._keepers
         assert not keeping._leases
 

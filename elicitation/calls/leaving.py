@@ -125,7 +125,8 @@ def _withdraw(keys: Iterable[uuid.UUID]) -> int:
 
 def on_saved(instance: AbstractBaseUser, raw: bool = False, **kwargs: Any) -> None:
     """Withdraw what waits for somebody who may not sign in any more."""
-    if not raw and not instance.is_active:
+    # A site's own model of users need not know the word; Django takes them for active then.
+    if not raw and not getattr(instance, "is_active", True):
         _after_commit(instance)
 
 

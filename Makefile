@@ -91,8 +91,8 @@ bench-flow: $(FLOW_STAMP) ## measure a whole flow beside LangGraph (DATABASE_URL
 
 clients: $(DEV_STAMP) ## run every MCP client against servers of every era, and servers of tasks (-j2; WRITE=1: the docs)
 	@$(MAKE) --no-print-directory $(CLIENT_STAMPS)
-	WRITE=$(WRITE) $(BIN)/python -m pytest tests/clients/run.py
 	$(BIN)/python -m pytest tests/tasks/run.py
+	WRITE=$(WRITE) $(BIN)/python -m pytest tests/clients/run.py
 
 torture: $(DEV_STAMP) ## let processes fight over answers and be killed (SECONDS=60, TORTURE="…")
 	$(BIN)/python -m tests.torture --seconds $(SECONDS) $(TORTURE)
